@@ -1,0 +1,1 @@
+"""Host software: GGUF, tokenizer, memory layout, compiler and driver. Knows no simulator."""

@@ -1,0 +1,1 @@
+"""The Headrace accelerator in Amaranth. Imports nothing of sim or firmware."""

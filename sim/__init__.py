@@ -1,0 +1,1 @@
+"""Simulation: device model, benches, golden and roofline models, and the ``headrace`` command."""
