@@ -1,6 +1,6 @@
 """Signatures of the buses between blocks, each declared once.
 
-Streams are :mod:`amaranth.lib.stream`. ``Broadcast`` buses have no ready: every receiver takes them in the clock they come.
+Streams are :mod:`amaranth.lib.stream`. Broadcast buses have no ready: every receiver takes them in the clock they come.
 """
 
 from amaranth.lib import enum, stream
@@ -77,8 +77,9 @@ class NewestKind(enum.Enum, shape=2):
 def OperandBus(config: Config):  # noqa: N802
     """Broadcast of one quantised block from the quantiser to every slice and KV writer, at most one a clock.
 
-    ``address``: block index within the region (OPERAND); (kv_head * passes + pass) * head_blocks + block (QUERY), where
-    passes = ceil(group / v_kv) and head_blocks = head width / 32 *of the model*; kv_head * head_blocks + block (KEY, VALUE).
+    ``address``: block index within the region (OPERAND); (kv_head * passes + pass) * head_blocks + block (QUERY),
+    where passes = ceil(group / v_kv) and head_blocks = head width / 32 *of the model*; kv_head * head_blocks + block
+    (KEY, VALUE).
     ``last``: last block of the operand, of all queries, of all keys or of all values: completes a fence.
     """
     return Signature({
@@ -103,8 +104,8 @@ def MaximumItem(config: Config):  # noqa: N802
 
 
 def PartialItem(config: Config, bits=SUM_BITS):  # noqa: N802
-    """Sums after the V phase, for each query head in turn: one item with ``is_sum`` and S in element 0, then head width / lanes
-    items of ``lanes`` elements of P.V in element order."""
+    """Sums after the V phase, for each query head in turn: one item with ``is_sum`` and S in element 0, then
+    head width / lanes items of ``lanes`` elements of P.V in element order."""
     return StructLayout({
         "is_sum": 1,
         "elements": ArrayLayout(bits, config.lanes),  # each signed
@@ -123,7 +124,7 @@ def MergedItem(config: Config):  # noqa: N802
 def Position(config: Config):  # noqa: N802
     """Where the newest token goes; held stable during a token's attention.
 
-    Token t lives in channel t mod channels, slot t div channels. ``slot`` = t div channels, ``channel`` = t mod channels.
+    Token t lives in channel t mod channels, slot t div channels: the fields are those of the newest token.
     A channel c holds slot + (c < channel) older tokens, and is the owner of the newest if c == channel.
     """
     return StructLayout({
@@ -133,7 +134,7 @@ def Position(config: Config):  # noqa: N802
 
 
 def ReaderRecord(config: Config):  # noqa: N802
-    """An access record as dispatched to the readers: address resolved, position attached. Kinds WEIGHTS to KV_V only."""
+    """An access record as dispatched to the readers: address resolved, position attached; WEIGHTS to KV_V only."""
     return StructLayout({
         "kind": AccessKind,
         "format": Format,

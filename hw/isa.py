@@ -6,7 +6,7 @@ into a layer's address.
 """
 
 from amaranth.lib import enum
-from amaranth.lib.data import StructLayout, UnionLayout  # noqa: F401
+from amaranth.lib.data import StructLayout
 
 __all__ = ["ADDRESS_BITS", "AccessKind", "AccessRecord", "ExecuteKind", "Format", "Index", "Region", "RowScale",
            "SliceRecord", "VectorKind", "VectorRecord"]
