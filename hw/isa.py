@@ -1,18 +1,21 @@
 """Records of the access and execute programs: opcodes and field layouts, shared by hardware and firmware.
 
 The access program says what the readers fetch, in order, from every channel alike. The execute program says
-what the slices and the vector unit do with it. Both loop over layers; ``layer_stride`` turns a base address
-into a layer's address.
+what the slices and the vector unit do with it. Both loop over layers; ``stride`` times the layer is added to a
+record's base address.
 """
 
 from amaranth.lib import enum
 from amaranth.lib.data import StructLayout
 
-__all__ = ["ADDRESS_BITS", "AccessKind", "AccessRecord", "ExecuteKind", "Format", "Index", "Region", "RowScale",
-           "SliceRecord", "VectorKind", "VectorRecord"]
+__all__ = ["ADDRESS_BITS", "PROGRAM_DEPTH", "AccessKind", "AccessRecord", "Condition", "ExecuteKind", "ExecuteRecord",
+           "Format", "Index", "Region", "RowScale", "SliceKind", "SliceRecord", "VectorKind", "VectorRecord"]
 
 ADDRESS_BITS = 27
 """Width of a beat address inside a channel (32 Gb = 2**27 beats)."""
+
+PROGRAM_DEPTH = 256
+"""Records that each of the two program memories holds."""
 
 
 class Format(enum.Enum, shape=2):
@@ -30,6 +33,14 @@ class Index(enum.Enum, shape=2):
     LAYER = 1
     TOKEN = 2
     POSITION = 3
+
+
+class Condition(enum.Enum, shape=2):
+    """In which steps a record takes part."""
+
+    ALWAYS = 0
+    WITH_HEAD = 1  # only in steps that compute logits
+    WITHOUT_HEAD = 2  # only in steps that don't
 
 
 class AccessKind(enum.Enum, shape=3):
@@ -51,7 +62,7 @@ AccessRecord = StructLayout({
     "format": Format,
     "head": 6,  # KV head of KV_K and KV_V
     "wait_token": 1,  # wait until the token to embed is known
-    "head_only": 1,  # only in steps that compute logits
+    "condition": Condition,
     "beats": 24,  # beats a channel
     "base": ADDRESS_BITS,  # beat address inside the channel
     "stride": 24,  # beats
@@ -132,8 +143,7 @@ VectorRecord = StructLayout({
 
 ExecuteRecord = StructLayout({
     "kind": ExecuteKind,
-    "head_only": 1,
+    "condition": Condition,
     "payload": max(SliceRecord.size, VectorRecord.size),
     "count": 8,  # layers of LOOP
 })
-__all__ += ["ExecuteRecord", "SliceKind"]
