@@ -1,7 +1,7 @@
 """Runs cocotb tests on one Amaranth component, in Verilator.
 
-A pytest calls :func:`run_bench`; the module that it names holds ``@cocotb.test`` functions and reads :func:`bench_args`.
-Stream drivers and monitors are in :mod:`sim.streams`.
+A pytest calls :func:`run_bench`; the module that it names holds ``@cocotb.test`` functions and reads
+:func:`bench_args`. Stream drivers and monitors are in :mod:`sim.streams`.
 """
 
 import json
@@ -35,15 +35,18 @@ def bench_args():
     return json.loads(os.environ[ARGUMENTS])
 
 
-def run_bench(component, module, *, args=None, seed=0, sources=(), toplevel=None, public=(), opt="-O1", limit=600, test=None):
+def run_bench(component, module, *, args=None, seed=0, sources=(), toplevel=None, public=(), opt="-O1", limit=600,
+              test=None):
     """Convert *component* to Verilog, compile it (cached) and run the cocotb tests of python *module* on it.
 
-    The Verilog module is the class name in lower case, with ``clk``, ``rst`` and the flattened signature as ports; a struct port
-    is one vector. *args* (JSON values) reach the tests through :func:`bench_args`; *seed* also seeds cocotb's ``random``.
+    The Verilog module is the class name in lower case, with ``clk``, ``rst`` and the flattened signature as ports; a
+    struct port is one vector. *args* (JSON values) reach the tests through :func:`bench_args`; *seed* also seeds
+    cocotb's ``random``.
 
-    *sources*: further SystemVerilog, ``.vlt`` or C++ files (paths); *toplevel* is then the top module in them. *public*: names
-    ``module.variable`` of inner signals that the test reads (``module.*`` for all). *opt*: compiler optimisation (-O1 compiles
-    fastest; long benches want -O2). *test*: run only the tests with this name. *limit*: wall seconds for the simulation.
+    *sources*: further SystemVerilog, ``.vlt`` or C++ files (paths); *toplevel* is then the top module in them.
+    *public*: names ``module.variable`` of inner signals that the test reads (``module.*`` for all). *opt*: compiler
+    optimisation (-O1 compiles fastest; long benches want -O2). *test*: run only the tests with this name. *limit*: wall
+    seconds for the simulation.
 
     Returns the simulator's output. Raises :class:`BenchFailure` with the seed and the end of the log.
     """
@@ -92,8 +95,8 @@ def _simulate(program, top, module, args, limit, test):
         environment[ARGUMENTS] = json.dumps(args)
         if test is not None:
             environment["COCOTB_TEST_FILTER"] = rf"\.{test}$"
-        process = subprocess.Popen([program], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   text=True, start_new_session=True)
+        process = subprocess.Popen([program], cwd=folder, env=environment, text=True, start_new_session=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         try:
             log, _ = process.communicate(timeout=limit)
             trouble = _trouble(results, process.returncode)

@@ -1,7 +1,8 @@
 """Verilated models, compiled once for each content of sources, flags and tools.
 
-:func:`compile_model` returns a program under ``build/models/<name>-<hash>``. A build runs in a folder of its own that is
-renamed into place when it is complete, under a file lock, so an interrupted build or two at once leave nothing half made.
+:func:`compile_model` returns a program under ``build/models/<name>-<hash>``. A build runs in a folder of its own that
+is renamed into place when it is complete, under a file lock, so an interrupted build or two at once leave nothing half
+made.
 """
 
 import fcntl
@@ -37,7 +38,8 @@ MAKE_VARIABLES = {
 }
 """What the PyPI wheel's ``verilated.mk``, built unconfigured, lacks or has from its build machine."""
 
-RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_timing.o", "verilated_threads.o", "verilated_random.o")
+RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_timing.o", "verilated_threads.o",
+           "verilated_random.o")
 """Objects of Verilator's own library, the same for every model built with equal flags."""
 
 
@@ -60,7 +62,7 @@ def _version(program):
     try:
         return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError) as error:
-        raise UserError(f"{program} does not run ({error}): install it again, or name another in the environment") from None
+        raise UserError(f"{program} does not run ({error}): install it again") from None
 
 
 @cache
@@ -118,16 +120,15 @@ def public_ports(module, names="*"):
 
 
 def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags="", cocotb=True, jobs=2):
-    """Path of the program built from *files* (name → text: ``.v``, ``.sv``, ``.vlt``, ``.cpp``; headers by any other name).
+    """Path of the program built from *files* (name → text: ``.v``, ``.sv``, ``.vlt``, ``.cpp``; headers otherwise).
 
-    *top* is the top module; *args* go to Verilator, *cflags* to every compilation; *opt* is the optimisation of the model's
-    fast code (the rest is built with -O0, Verilator's library with -O2). With *cocotb* the program runs cocotb tests,
-    otherwise a ``.cpp`` has ``main``. An equal call returns the earlier program at once.
+    *top* is the top module; *args* go to Verilator, *cflags* to every compilation; *opt* is the optimisation of the
+    model's fast code (the rest is built with -O0, Verilator's library with -O2). With *cocotb* the program runs cocotb
+    tests, otherwise a ``.cpp`` has ``main``. An equal call returns the earlier program at once.
     """
     tools = toolchain()
     flags = [*args, *(_cocotb_arguments(ldflags) if cocotb else ["-LDFLAGS", ldflags] if ldflags else [])]
-    text = json.dumps([dict(files), top, flags, opt, cflags, tools.version, sys.version, MAKE_VARIABLES], sort_keys=True)
-    key = hashlib.sha256(text.encode()).hexdigest()[:20]
+    key = _digest(dict(files), top, flags, opt, cflags, tools.version, sys.version, MAKE_VARIABLES)
     folder = build_root() / "models" / f"{name}-{key}"
     program = folder / PROGRAM
     if program.exists():
@@ -137,14 +138,19 @@ def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags=""
             if not program.exists():
                 _build(tools, folder, files, top, flags, opt, cflags, jobs)
     except OSError as error:
-        raise UserError(f"cannot build in {build_root()}: {error.strerror}; free some space there or set HEADRACE_BUILD") from None
+        raise UserError(f"cannot build in {build_root()}: {error.strerror}; free space or set HEADRACE_BUILD") from None
     return program
+
+
+def _digest(*parts):
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def _cocotb_arguments(ldflags):
     libraries = cocotb_tools.config.libs_dir
     main = Path(cocotb_tools.config.share_dir) / "lib" / "verilator" / "verilator.cpp"
-    return ["--vpi", "-LDFLAGS", f"-Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator {ldflags}".strip(), str(main)]
+    link = f"-Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator {ldflags}".strip()
+    return ["--vpi", "-LDFLAGS", link, str(main)]
 
 
 def _build(tools, folder, files, top, flags, opt, cflags, jobs):
@@ -157,15 +163,14 @@ def _build(tools, folder, files, top, flags, opt, cflags, jobs):
         variables = {**MAKE_VARIABLES, "CXX": tools.compiler, "LINK": tools.compiler, "PYTHON3": sys.executable,
                      "OPT_FAST": opt, "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O2"}
         make = ["make", "-j", str(jobs), "-f", "Vtop.mk", *(f"{key}={value}" for key, value in variables.items())]
-        sources = [file for file in files if file.endswith((".vlt", ".v", ".sv", ".cpp"))]
-        verilate = [tools.verilator, "--cc", "--exe", "--Mdir", ".", "--prefix", "Vtop", "--top-module", top, "-o", PROGRAM,
-                    *(["-CFLAGS", cflags] if cflags else []), *flags, *sorted(sources, key=lambda file: not file.endswith(".vlt"))]
+        sources = [file for suffix in (".vlt", ".v", ".sv", ".cpp") for file in files if file.endswith(suffix)]
+        verilate = [tools.verilator, "--cc", "--exe", "--Mdir", ".", "--prefix", "Vtop", "--top-module", top,
+                    "-o", PROGRAM, *(["-CFLAGS", cflags] if cflags else []), *flags, *sources]
         environment = {**os.environ, "MAKEFLAGS": ""}
         if tools.root:
             environment["VERILATOR_ROOT"] = tools.root
         _run(verilate, work, environment)
-        runtime = build_root() / "runtime" / hashlib.sha256(
-            json.dumps([[f for f in flags if f.startswith("-")], cflags, tools.version, variables]).encode()).hexdigest()[:20]
+        runtime = build_root() / "runtime" / _digest(flags, cflags, tools.version, variables)
         _copy_runtime(runtime, work)
         _run(make, work, environment)
         _copy_runtime(work, runtime)
@@ -189,12 +194,13 @@ def _copy_runtime(source, target):
 
 
 def _run(command, folder, environment):
-    result = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    result = subprocess.run(command, cwd=folder, env=environment, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if result.returncode:
         if "No space left on device" in result.stdout:
-            raise UserError(f"no space left while building in {folder}: free some, or set HEADRACE_BUILD to another disk")
+            raise UserError(f"no space left for a build in {folder}: free some, or set HEADRACE_BUILD")
         if result.returncode < 0:
-            raise UserError(f"{Path(command[0]).name} was stopped by signal {-result.returncode}: run the command again")
+            raise UserError(f"{Path(command[0]).name} ended by signal {-result.returncode}: run the command again")
         log = build_root() / "failed-build.log"
         log.write_text(result.stdout)
         tail = "\n".join(result.stdout.splitlines()[-40:])

@@ -1,7 +1,8 @@
 """Drivers and monitors of Amaranth streams for cocotb unit benches, and values of struct ports.
 
-A stream ``x`` of the component is three ports: ``x__valid``, ``x__ready``, ``x__payload``. A struct payload is one vector:
-:func:`pack` and :func:`unpack` convert between it and dicts and lists of integers. These wake on every clock edge: for unit benches only.
+A stream ``x`` of the component is three ports: ``x__valid``, ``x__ready``, ``x__payload``. A struct payload is one
+vector: :func:`pack` and :func:`unpack` convert between it and dicts and lists of integers. Drivers and monitors wake on
+every clock edge: for unit benches only.
 """
 
 import random
@@ -22,8 +23,11 @@ def signed(value, width):
 
 
 def pack(layout, value):
-    """Integer that carries *value* in *layout*. Structs are dicts (missing fields are 0), arrays are lists (short ones are padded
-    with 0), enums their members or numbers; negative numbers are cut to the field's width."""
+    """Integer that carries *value* in *layout*.
+
+    Structs are dicts (missing fields are 0), arrays are lists (short ones are padded with 0), enums their members or
+    numbers; negative numbers are cut to the field's width.
+    """
     if isinstance(layout, ArrayLayout):
         width = Shape.cast(layout.elem_shape).width
         return sum(pack(layout.elem_shape, item) << (width * n) for n, item in enumerate(value))
@@ -48,9 +52,9 @@ def unpack(layout, bits):
 
 
 async def start(dut, reset=2, **inputs):
-    """Set the named *inputs*, start the clock (2 ns) and hold ``rst`` for *reset* clocks. Returns after reset, just past an edge.
+    """Set the named *inputs*, start the clock (2 ns) and hold ``rst`` for *reset* clocks.
 
-    Every input that no driver sets must be given here or is 0.
+    Returns after reset, just past an edge. An input that neither a driver nor *inputs* sets is 0.
     """
     for name, value in inputs.items():
         getattr(dut, name).value = value
@@ -62,17 +66,22 @@ async def start(dut, reset=2, **inputs):
     await RisingEdge(dut.clk)
 
 
+def _ports(dut, name):
+    return (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+
+
 class Source:
     """Drives stream *name* of *dut*: each item once, in order.
 
-    *stall* is the probability of an idle clock before an item, drawn from *rng*; *layout* packs dict items. Items queue without
-    limit; :meth:`drain` waits until all are taken. Valid does not wait for ready, and a stalled payload is held.
+    *stall* is the probability of an idle clock before an item, drawn from *rng*; *layout* packs dict items. Items
+    queue without limit; :meth:`drain` waits until all are taken. Valid does not wait for ready, and a stalled payload
+    is held.
     """
 
     def __init__(self, dut, name, *, layout=None, stall=0.0, rng=None):
         self._clk, self._layout, self._stall = dut.clk, layout, stall
         self._rng = rng or random.Random(0)
-        self._valid, self._ready, self._payload = (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+        self._valid, self._ready, self._payload = _ports(dut, name)
         self._items = []
         self._next = 0
         self._valid.value = 0
@@ -111,15 +120,16 @@ class Source:
 class Sink:
     """Takes stream *name* of *dut* into :attr:`items` (unpacked by *layout*) and checks the stream rules.
 
-    *stall* is the probability that ready is low in a clock; ``stall=None`` leaves ready alone (a monitor). With *after_valid*
-    ready rises only when valid has been seen, which finds a producer that waits for ready. Raises ``AssertionError`` if valid falls
-    or the payload changes while stalled. :attr:`clocks` has the clock number of each item.
+    *stall* is the probability that ready is low in a clock; ``stall=None`` leaves ready alone (a monitor). With
+    *after_valid* ready rises only when valid has been seen, which finds a producer that waits for ready. Raises
+    ``AssertionError`` if valid falls or the payload changes while stalled. :attr:`clocks` has the clock number of each
+    item.
     """
 
     def __init__(self, dut, name, *, layout=None, stall=0.0, rng=None, after_valid=False):
         self._clk, self._layout, self._stall, self._name, self._after = dut.clk, layout, stall, name, after_valid
         self._rng = rng or random.Random(0)
-        self._valid, self._ready, self._payload = (getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+        self._valid, self._ready, self._payload = _ports(dut, name)
         self.items = []
         self.clocks = []
         if stall is not None:
@@ -145,7 +155,7 @@ class Sink:
                 assert valid, f"{self._name}: valid fell before ready"
             if valid:
                 bits = int(self._payload.value)
-                assert held is None or bits == held, f"{self._name}: payload changed from {held:#x} to {bits:#x} while stalled"
+                assert held in (None, bits), f"{self._name}: payload {held:#x} became {bits:#x} while stalled"
                 if self._ready.value:
                     self.items.append(bits if self._layout is None else unpack(self._layout, bits))
                     self.clocks.append(clock)
