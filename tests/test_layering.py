@@ -20,6 +20,7 @@ def imported(path):
 @pytest.mark.parametrize("folder", ALLOWED)
 def test_imports_point_down(folder):
     ours = ("hw", "sim", "firmware", "tests")
-    wrong = [f"{path.relative_to(ROOT)} imports {name}" for path in (ROOT / folder).rglob("*.py") for name in imported(path)
+    wrong = [f"{path.relative_to(ROOT)} imports {name}"
+             for path in (ROOT / folder).rglob("*.py") for name in imported(path)
              if name.split(".")[0] in ours and not any(f"{name}.".startswith(f"{a}.") for a in ALLOWED[folder])]
     assert not wrong
