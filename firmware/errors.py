@@ -1,7 +1,7 @@
-"""The one exception for what a user can put right."""
+"""The error that a user can mend."""
 
 __all__ = ["UserError"]
 
 
 class UserError(Exception):
-    """Bad input or a missing tool. The message is one line: the thing, then the remedy; the command exits with code 2."""
+    """One clear line naming the thing and its remedy; the command line prints it and exits with code 2."""
