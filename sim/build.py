@@ -73,7 +73,7 @@ def toolchain():
     """
     compiler = os.environ.get("CXX") or next((c for c in ("g++", "clang++", "c++") if shutil.which(c)), None)
     if compiler is None or not shutil.which(compiler):
-        raise UserError("no C++20 compiler found: install g++ 10 or newer (Debian, Ubuntu: apt install g++)")
+        raise UserError("no C++ compiler found: install g++ 10 or newer (Debian, Ubuntu: apt install g++)")
     for program in ("make", "perl"):
         if not shutil.which(program):
             raise UserError(f"{program} not found: install it (Debian, Ubuntu: apt install {program})")
