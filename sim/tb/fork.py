@@ -13,7 +13,7 @@ async def all_receive_all(dut):
     args = bench_args()
     rng = random.Random(args["seed"])
     source = Source(dut, "i", stall=args["source_stall"], rng=rng)
-    sinks = [Sink(dut, f"o__{n}", stall=stall, rng=rng, after_valid=n == 1)
+    sinks = [Sink(dut, f"o__{n}", stall=stall, rng=rng, after_valid=n == 1 and stall > 0)
              for n, stall in enumerate(args["sink_stalls"])]
     await start(dut)
     sent = [rng.getrandbits(9) for _ in range(300)]
