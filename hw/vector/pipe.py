@@ -1,0 +1,21 @@
+"""Registers that carry data and valid bits along a free-running pipeline."""
+
+from amaranth.hdl import Cat, Module, Signal
+
+__all__ = ["delay", "delay_valid"]
+
+
+def delay(m: Module, value, clocks, name):
+    """*value* as it was *clocks* ago; data, so it has no reset."""
+    for n in range(clocks):
+        register = Signal.like(value, name=f"{name}_{n + 1}", reset_less=True)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+def delay_valid(m: Module, valid, clocks, name):
+    """A one-bit *valid* as it was *clocks* ago; 0 after reset."""
+    chain = Signal(clocks, name=name)
+    m.d.sync += chain.eq(Cat(valid, chain))
+    return chain[-1]
