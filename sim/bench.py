@@ -22,7 +22,8 @@ __all__ = ["BenchFailure", "bench_args", "cocotb_environment", "run_bench"]
 
 ARGUMENTS = "HEADRACE_BENCH_ARGS"
 
-WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVEN", "UNUSEDPARAM")
+WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVEN", "UNUSEDPARAM",
+          "CASEINCOMPLETE", "WIDTHTRUNC")
 """Warnings that Amaranth's Verilog cannot avoid; any other stops the build."""
 
 

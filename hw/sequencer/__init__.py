@@ -1,0 +1,1 @@
+"""Sequencer: walks the access and the execute program, token after token."""

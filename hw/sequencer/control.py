@@ -1,0 +1,56 @@
+"""What the registers tell the sequencer, and what it answers."""
+
+from amaranth.lib import enum
+from amaranth.lib.data import StructLayout
+
+from hw.config import Config
+from hw.interfaces import Position
+from hw.isa import PROGRAM_DEPTH
+
+__all__ = ["ACCESS_WORDS", "EXECUTE_WORDS", "TOKEN_BITS", "ErrorInfo", "Fault", "ProgramWrite", "RunSettings"]
+
+TOKEN_BITS = 20
+
+ACCESS_WORDS = 4
+"""32-bit words from one access record to the next in the program window."""
+
+EXECUTE_WORDS = 2
+"""32-bit words from one execute record to the next in the program window."""
+
+
+def RunSettings(config: Config):  # noqa: N802
+    """A run: ``steps`` tokens, the first ``token`` at ``position``, the next the argmax of the one before."""
+    return StructLayout({
+        "token": TOKEN_BITS,  # token that the first step embeds
+        "position": Position(config),  # of the first step
+        "steps": TOKEN_BITS,
+        "head": 1,  # the steps compute logits and argmax; needed for more than one
+        "stop_enable": 1,  # end the run after ``stop_token``
+        "stop_token": TOKEN_BITS,
+    })
+
+
+ProgramWrite = StructLayout({
+    "execute": 1,  # which program
+    "word": range(PROGRAM_DEPTH * ACCESS_WORDS),
+    "data": 32,
+})
+"""One 32-bit word of a program memory."""
+
+
+class Fault(enum.Enum, shape=3):
+    """Why a run ended in an error."""
+
+    NONE = 0
+    OPCODE = 1  # unknown record kind
+    CONDITION = 2  # unknown condition
+    LOOP = 3  # LOOP inside a loop or of no layers, NEXT outside, END inside
+    OVERRUN = 4  # the last record of the memory is not END
+    SETTINGS = 5  # no steps, or several without head
+
+
+ErrorInfo = StructLayout({
+    "fault": Fault,
+    "execute": 1,  # engine: 0 access, 1 execute
+    "record": range(PROGRAM_DEPTH),
+})

@@ -1,0 +1,114 @@
+"""Execute engine: what slices and the vector unit do with the beats."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.data import View
+from amaranth.lib.wiring import Component, In, Out
+
+from hw.config import Config
+from hw.interfaces import Position, SliceDispatch
+from hw.isa import PROGRAM_DEPTH, ExecuteKind, ExecuteRecord, SliceRecord, VectorRecord
+from hw.sequencer.control import EXECUTE_WORDS, TOKEN_BITS, Fault, RunSettings
+from hw.sequencer.program import ProgramWalker
+from hw.sequencer.steps import StepCounter
+
+__all__ = ["ExecuteEngine"]
+
+
+class ExecuteEngine(Component):
+    """Walks the execute program: a record a clock into the queues of slices and vector unit, in order.
+
+    At END it waits for ``settled`` (no record of the step is still in a queue or at work) and, in steps with head, for
+    the step's token, which it passes on to ``tokens``; then the next step begins, or the run ends: after its steps, or
+    with ``stop_enable`` after ``stop_token``.
+
+    Members: ``start`` a pulse while not ``busy``, with ``settings`` held during the run; ``token_valid``/``token`` the
+    argmax of a step, a pulse; ``position`` of the step, stable from its first record to its END; ``fault``, not NONE in
+    one clock, after which the engine must be reset; ``index`` the record at fault.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__({
+            "write_valid": In(1),
+            "write_word": In(range(PROGRAM_DEPTH * EXECUTE_WORDS)),
+            "write_data": In(32),
+            "settings": In(RunSettings(config)),
+            "start": In(1),
+            "busy": Out(1),
+            "token_valid": In(1),
+            "token": In(TOKEN_BITS),
+            "settled": In(1),
+            "position": Out(Position(config)),
+            "slices": Out(stream.Signature(SliceDispatch(config))),
+            "vectors": Out(stream.Signature(VectorRecord)),
+            "tokens": Out(stream.Signature(TOKEN_BITS)),
+            "fault": Out(Fault),
+            "index": Out(range(PROGRAM_DEPTH)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.walker = walker = ProgramWalker(ExecuteRecord, EXECUTE_WORDS)
+        m.submodules.steps = steps = StepCounter(self._config)
+        record = walker.record
+        token = Signal(TOKEN_BITS)
+        known = Signal()
+        m.d.comb += [
+            walker.write_valid.eq(self.write_valid),
+            walker.write_word.eq(self.write_word),
+            walker.write_data.eq(self.write_data),
+            walker.head.eq(self.settings.head),
+            walker.count.eq(record.count),
+            steps.settings.eq(self.settings),
+            steps.start.eq(self.start),
+            self.index.eq(walker.index),
+            self.position.eq(steps.position),
+            self.fault.eq(walker.fault),
+            self.slices.payload.record.eq(View(SliceRecord, record.payload[:SliceRecord.size])),
+            self.slices.payload.position.eq(steps.position),
+            self.vectors.payload.eq(View(VectorRecord, record.payload[:VectorRecord.size])),
+            self.tokens.payload.eq(token),
+        ]
+        ended = Signal()
+        m.d.comb += ended.eq(steps.last | (self.settings.head & self.settings.stop_enable
+                                           & (token == self.settings.stop_token)))
+
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.start):
+                    m.d.sync += known.eq(0)
+                    m.next = "DECODE"
+            with m.State("DECODE"):
+                m.d.comb += self.busy.eq(1)
+                with m.If(walker.skip):
+                    m.d.comb += walker.next.eq(1)
+                with m.Else():
+                    with m.Switch(record.kind):
+                        with m.Case(ExecuteKind.SLICE):
+                            m.d.comb += [self.slices.valid.eq(1), walker.next.eq(self.slices.ready)]
+                        with m.Case(ExecuteKind.VECTOR):
+                            m.d.comb += [self.vectors.valid.eq(1), walker.next.eq(self.vectors.ready)]
+                        with m.Case(ExecuteKind.LOOP):
+                            m.d.comb += walker.loop.eq(1)
+                        with m.Case(ExecuteKind.NEXT):
+                            m.d.comb += walker.back.eq(1)
+                        with m.Case(ExecuteKind.END):
+                            m.d.comb += walker.restart.eq(1)
+                            m.next = "SETTLE"
+                        with m.Default():
+                            m.d.comb += self.fault.eq(Fault.OPCODE)
+            with m.State("SETTLE"):
+                m.d.comb += self.busy.eq(1)
+                with m.If(self.settled & ~self.settings.head):
+                    m.d.comb += steps.next.eq(1)
+                with m.If(self.settled & self.settings.head & known):
+                    m.d.comb += [self.tokens.valid.eq(1), steps.next.eq(self.tokens.ready)]
+                with m.If(steps.next):
+                    m.d.sync += known.eq(0)
+                    m.next = "DECODE"
+                    with m.If(ended):
+                        m.next = "IDLE"
+        with m.If(self.token_valid):
+            m.d.sync += [token.eq(self.token), known.eq(1)]
+        return m

@@ -1,0 +1,340 @@
+"""Bench of the sequencer: random programs against a plain expansion of them, faults, cancelled runs and rate."""
+
+import random
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from firmware.program import (
+    Program,
+    access,
+    execute_end,
+    execute_loop,
+    execute_next,
+    slice_of,
+    slice_record,
+    vector_of,
+    vector_record,
+    words_of,
+)
+from hw.config import preset
+from hw.interfaces import ReaderRecord, SliceDispatch
+from hw.isa import (
+    PROGRAM_DEPTH,
+    AccessKind,
+    AccessRecord,
+    Condition,
+    ExecuteKind,
+    ExecuteRecord,
+    Format,
+    Index,
+    SliceKind,
+    VectorKind,
+    VectorRecord,
+)
+from hw.sequencer.control import ACCESS_WORDS, EXECUTE_WORDS, ErrorInfo, Fault, ProgramWrite, RunSettings
+from sim.bench import bench_args
+from sim.streams import Sink, pack, start, unpack
+
+SLACK = 20
+"""Clocks that a run may take beside its records."""
+
+
+def config():
+    return preset("tiny").override(channels=bench_args()["channels"])
+
+
+def plain(const):
+    """A constant of a struct layout as a dict of integers."""
+    return unpack(const.shape(), const.as_bits())
+
+
+def walk(records, head):
+    """(record, layer) in the order of one step."""
+    index, layer, first, last = 0, 0, None, None
+    while True:
+        record = records[index]
+        index += 1
+        met = {Condition.ALWAYS: True, Condition.WITH_HEAD: head, Condition.WITHOUT_HEAD: not head}[record.condition]
+        if not met:
+            continue
+        match record.kind.name:
+            case "END":
+                return
+            case "LOOP":
+                first, layer = index, 0
+                last = (record.count if record.shape() == ExecuteRecord else record.beats) - 1
+            case "NEXT":
+                layer = layer + 1 if layer < last else 0
+                index = first if layer else index
+            case _:
+                yield record, layer
+
+
+class Expected:
+    """What a run must send, from the program and the tokens that the vector unit will find."""
+
+    def __init__(self, program, run, found, channels):
+        self.records, self.slices, self.vectors, self.tokens = [], [], [], []
+        token = run["token"]
+        number = run["position"]["slot"] * channels + run["position"]["channel"]
+        for step in range(run["steps"]):
+            position = {"slot": number // channels, "channel": number % channels}
+            for record, layer in walk(program.access, run["head"]):
+                factor = {Index.NONE: 0, Index.LAYER: layer, Index.TOKEN: token, Index.POSITION: number}[record.index]
+                self.records.append({
+                    "kind": record.kind.value, "format": record.format.value, "head": record.head,
+                    "beats": record.beats, "beat": (record.base + record.stride * factor) % 2**27,
+                    "position": position})
+            for record, _ in walk(program.execute, run["head"]):
+                if record.kind is ExecuteKind.SLICE:
+                    self.slices.append({"record": plain(slice_of(record)), "position": position})
+                else:
+                    self.vectors.append(plain(vector_of(record)))
+            number += 1
+            if run["head"]:
+                token = found[step]
+                self.tokens.append(token)
+                if run["stop_enable"] and token == run["stop_token"]:
+                    return
+
+
+def random_program(rng):
+    """A program with two loops of a few records; the token is awaited once, before other records that use it."""
+    def access_record(indices, condition=None, **fields):
+        return access(
+            AccessKind(rng.randint(1, 5)), index=rng.choice(indices),
+            condition=condition or rng.choice(list(Condition)), format=rng.choice(list(Format)),
+            head=rng.randrange(64), beats=rng.randrange(2**24), base=rng.randrange(2**27),
+            stride=rng.randrange(2**24), **fields)
+
+    def execute_record(kinds=tuple(VectorKind)[:-1]):
+        condition = rng.choice(list(Condition))
+        if rng.random() < 0.5:
+            return slice_record(SliceKind(rng.randrange(4)), condition, rows=rng.randrange(2**20),
+                                blocks=rng.randrange(2**11), take_fence=rng.randrange(2), head=rng.randrange(64))
+        return vector_record(rng.choice(kinds), condition, count=rng.randrange(2**20), slot=rng.randrange(2))
+
+    before = [Index.NONE, Index.POSITION]
+    rows = [access_record(before) for _ in range(rng.randrange(3))]
+    rows.append(access_record([Index.TOKEN], Condition.ALWAYS, wait_token=1))
+    todo = [execute_record() for _ in range(rng.randrange(3))]
+    for _ in range(2):
+        count = rng.randint(1, 4)
+        rows += [access(AccessKind.LOOP, beats=count), *(access_record(list(Index)) for _ in range(rng.randrange(4))),
+                 access(AccessKind.NEXT), access_record(list(Index))]
+        todo += [execute_loop(count), *(execute_record() for _ in range(rng.randrange(4))), execute_next()]
+    todo += [vector_record(VectorKind.HEAD, Condition.WITH_HEAD, count=9), execute_record(), execute_end()]
+    return Program((*rows, access(AccessKind.END)), tuple(todo))
+
+
+class VectorUnit:
+    """Takes vector records at random times; each keeps it busy; HEAD ends with the next of ``found``."""
+
+    def __init__(self, dut, rng, ready_to_find):
+        self.dut, self.rng, self.ready_to_find = dut, rng, ready_to_find
+        self.held, self.found = [], []
+        cocotb.start_soon(self.run())
+
+    async def run(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            assert not (self.held and dut.tokens__valid.value), "token passed on while the vector unit is busy"
+            if dut.vectors__valid.value and dut.vectors__ready.value:
+                self.held.append(unpack(VectorRecord, int(dut.vectors__payload.value))["kind"])
+            dut.token_valid.value = 0
+            if self.held and self.rng.random() < 0.2:
+                if self.held[0] != VectorKind.HEAD.value:
+                    self.held.pop(0)
+                elif self.ready_to_find():
+                    self.held.pop(0)
+                    dut.token_valid.value = 1
+                    dut.token.value = self.found.pop(0)
+            dut.vector_idle.value = not self.held
+
+
+STREAMS = ("records", "slices", "vectors", "tokens")
+
+
+class Bench:
+    """Programs, runs and sinks of a sequencer."""
+
+    def __init__(self, dut, rng):
+        self.dut, self.rng = dut, rng
+        self.config = config()
+        self.channels = self.config.channels
+        self.settings = RunSettings(self.config)
+        self.sinks = {}
+
+    def watch(self, stall):
+        """Sinks on all streams; ``stall`` None leaves their ready alone."""
+        layouts = (ReaderRecord(self.config), SliceDispatch(self.config), VectorRecord, None)
+        self.sinks = {name: Sink(self.dut, name, layout=layout, stall=stall, rng=self.rng)
+                      for name, layout in zip(STREAMS, layouts, strict=True)}
+
+    async def begin(self):
+        quiet = ("settings", "start", "cancel", "program_valid", "program", "token_valid", "token")
+        await start(self.dut, vector_idle=1, **dict.fromkeys(quiet, 0))
+
+    async def load(self, access_words, execute_words):
+        for execute, words in ((0, access_words), (1, execute_words)):
+            for word, data in enumerate(words):
+                self.dut.program_valid.value = 1
+                self.dut.program.value = pack(ProgramWrite, {"execute": execute, "word": word, "data": data})
+                await RisingEdge(self.dut.clk)
+        self.dut.program_valid.value = 0
+
+    async def load_program(self, program):
+        await self.load(words_of(program.access, ACCESS_WORDS), words_of(program.execute, EXECUTE_WORDS))
+
+    async def run(self, run, cancel=None, limit=20_000):
+        """Start *run* and wait for its end; returns ("done" or "failed", clocks), or ("cancelled", clocks)."""
+        dut = self.dut
+        dut.settings.value = pack(self.settings, run)
+        dut.start.value = 1
+        await RisingEdge(dut.clk)
+        dut.start.value = 0
+        dut.settings.value = self.rng.getrandbits(self.settings.size)
+        for clock in range(limit):
+            if clock == cancel:
+                dut.cancel.value = 1
+                await RisingEdge(dut.clk)
+                dut.cancel.value = 0
+                for _ in range(4):
+                    await RisingEdge(dut.clk)
+                return "cancelled", clock
+            await RisingEdge(dut.clk)
+            if dut.done.value or dut.failed.value:
+                outcome = "done" if dut.done.value else "failed"
+                await RisingEdge(dut.clk)
+                assert not dut.busy.value
+                return outcome, clock
+        raise AssertionError(f"no end after {limit} clocks")
+
+    def clear(self):
+        for sink in self.sinks.values():
+            sink.items.clear()
+
+    async def drained(self):
+        for _ in range(200):
+            await RisingEdge(self.dut.clk)
+
+    def check(self, expected):
+        for name, sink in self.sinks.items():
+            want = getattr(expected, name)
+            assert sink.items == want, f"{name}: {first_difference(sink.items, want)}"
+
+
+def first_difference(got, want):
+    for n, (a, b) in enumerate(zip(got, want, strict=False)):
+        if a != b:
+            return f"item {n} is {a}, not {b}"
+    return f"{len(got)} items, not {len(want)}"
+
+
+def random_run(rng, channels, head):
+    found = [rng.randrange(2**20) for _ in range(rng.randint(1, 5))] if head else []
+    return found, {
+        "token": rng.randrange(2**20), "position": {"slot": rng.randrange(60), "channel": rng.randrange(channels)},
+        "steps": len(found) or 1, "head": int(head), "stop_enable": rng.randrange(2),
+        "stop_token": rng.choice(found or [0])}
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def random_programs(dut):
+    """Several programs, several runs each: every stream carries what a plain expansion says."""
+    args = bench_args()
+    rng = random.Random(args["seed"])
+    bench = Bench(dut, rng)
+    bench.watch(args["stall"])
+    done = 0
+
+    def ready_to_find():
+        steps = len(run_found) - len(unit.found)
+        return len(bench.sinks["records"].items) >= (steps + 1) * per_step
+
+    unit = VectorUnit(dut, rng, ready_to_find)
+    await bench.begin()
+    for _ in range(args["programs"]):
+        program = random_program(rng)
+        await bench.load_program(program)
+        for head in (True, False, True):
+            run_found, run = random_run(rng, bench.channels, head)
+            per_step = sum(1 for _ in walk(program.access, head))
+            expected = Expected(program, run, run_found, bench.channels)
+            unit.found = list(run_found)
+            bench.clear()
+            outcome, _ = await bench.run(run)
+            assert outcome == "done"
+            await bench.drained()
+            bench.check(expected)
+            done += 1
+    assert done == 3 * args["programs"]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def faults(dut):
+    """Each fault is reported with its engine and record, and the next run is good."""
+    rng = random.Random(bench_args()["seed"])
+    bench = Bench(dut, rng)
+    bench.watch(0.3)
+    await bench.begin()
+    end, execute_ends = access(AccessKind.END), execute_end()
+    table = access(AccessKind.TABLE, beats=1)
+    bad_condition = AccessRecord.from_bits(table.as_bits() | 3 << AccessRecord["condition"].offset)
+    bad_kind = ExecuteRecord.from_bits(6)
+    bypass = slice_record(SliceKind.BYPASS)
+    cases = [
+        ((table, bad_condition, end), (execute_ends,), (Fault.CONDITION, 0, 1)),
+        ((end,), (bypass, bypass, bad_kind, execute_ends), (Fault.OPCODE, 1, 2)),
+        ((access(AccessKind.LOOP, beats=0), access(AccessKind.NEXT), end), (execute_ends,), (Fault.LOOP, 0, 0)),
+        ((table, access(AccessKind.NEXT), end), (execute_ends,), (Fault.LOOP, 0, 1)),
+        ((end,), (execute_loop(2), execute_loop(2), execute_next(), execute_ends), (Fault.LOOP, 1, 1)),
+        ((end,), (execute_loop(2), execute_ends), (Fault.LOOP, 1, 1)),
+        ((table,) * PROGRAM_DEPTH, (execute_ends,), (Fault.OVERRUN, 0, PROGRAM_DEPTH - 1)),
+    ]
+    good = Program((table, end), (bypass, vector_record(VectorKind.LOAD_NORM), execute_ends))
+    run = {"token": 1, "position": {"slot": 3, "channel": 0}, "steps": 1}
+    for number, (rows, todo, (fault, engine, record)) in enumerate(cases):
+        await bench.load(words_of(rows, ACCESS_WORDS), words_of(todo, EXECUTE_WORDS))
+        assert (await bench.run(run))[0] == "failed", f"case {number}"
+        error = unpack(ErrorInfo, int(dut.error.value))
+        assert error == {"fault": fault.value, "execute": engine, "record": record}, f"case {number}: {error}"
+        await bench.drained()
+        await bench.load_program(good)
+        bench.clear()
+        assert (await bench.run(run))[0] == "done"
+        assert unpack(ErrorInfo, int(dut.error.value))["fault"] == Fault.NONE.value
+        await bench.drained()
+        bench.check(Expected(good, {**run, "head": 0}, [], bench.channels))
+    for wrong in ({"steps": 0}, {"steps": 2, "head": 0}):
+        assert (await bench.run({**run, **wrong}))[0] == "failed"
+        assert unpack(ErrorInfo, int(dut.error.value))["fault"] == Fault.SETTINGS.value
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def cancelled_runs(dut):
+    """A cancel at any time leaves a sequencer whose next run is right."""
+    rng = random.Random(bench_args()["seed"])
+    bench = Bench(dut, rng)
+    await bench.begin()
+    rows = [access(AccessKind.TABLE, beats=n) for n in range(20)]
+    todo = [slice_record(SliceKind.BYPASS, rows=n) for n in range(20)]
+    program = Program((access(AccessKind.LOOP, beats=3), *rows, access(AccessKind.NEXT), access(AccessKind.END)),
+                      (execute_loop(3), *todo, execute_next(), execute_end()))
+    await bench.load_program(program)
+    run = {"token": 1, "position": {"slot": 3, "channel": bench.channels - 1}, "steps": 1, "head": 0}
+    for _ in range(6):
+        for name in STREAMS:
+            getattr(dut, f"{name}__ready").value = rng.randrange(2)
+        assert (await bench.run(run, cancel=rng.randrange(60)))[0] == "cancelled"
+        assert not dut.busy.value
+        assert not any(getattr(dut, f"{name}__valid").value for name in STREAMS)
+    for name in STREAMS:
+        getattr(dut, f"{name}__ready").value = 1
+    bench.watch(None)
+    outcome, clocks = await bench.run(run)
+    assert outcome == "done"
+    bench.check(Expected(program, run, [], bench.channels))
+    assert clocks <= 4 * 3 * len(rows) + SLACK, f"{clocks} clocks for {3 * len(rows)} access records"
