@@ -1,7 +1,7 @@
 """Reads a GGUF file of the llama architecture into a frozen description that the compiler and the models share.
 
-Quantised matrices stay as the file has them, memory-mapped. F16 and F32 matrices become Q8_0, and so do matrices
-that a program treats as one (a role in every layer; gate and up together) when their types differ; a notice tells of it.
+Quantised matrices stay as the file has them, memory-mapped. F16 and F32 matrices become Q8_0, and so do matrices that
+a program treats as one (a role in every layer; gate and up together) when their types differ; a notice tells of it.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,10 @@ ROLES = {
 FORMATS = {GGMLQuantizationType.Q4_0: Format.Q4_0, GGMLQuantizationType.Q4_1: Format.Q4_1,
            GGMLQuantizationType.Q8_0: Format.Q8_0}
 FLOATS = (GGMLQuantizationType.F32, GGMLQuantizationType.F16)
+
+AGAIN = "convert the model again with llama.cpp's convert_hf_to_gguf.py"
+SUPPORTED = ("Q4_0, Q4_1, Q8_0, F16 or F32; convert the F16 model with "
+             "`llama-quantize --pure MODEL-F16.gguf MODEL-Q8_0.gguf Q8_0` (or Q4_0, Q4_1)")
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,10 @@ class LlamaModel:
         return tuple(getattr(layer, field) for layer in self.layers for field in fields)
 
     def rope_rows(self, start, stop):
-        """RoPE rows of positions start to stop - 1: (stop - start, head_dim) float32, cos 0, sin 0, cos 1, ... of the pairs.
+        """RoPE rows of positions start to stop - 1: (stop - start, head_dim) float32.
 
-        Angles are binary64 and each value is rounded once. Pairs beyond ``rope_dims`` are not turned.
+        A row is cos 0, sin 0, cos 1, ... of the pairs. Angles are binary64 and each value is rounded once. Pairs beyond
+        ``rope_dims`` are not turned.
         """
         frequencies = self.rope_base ** (-np.arange(0, self.rope_dims, 2) / self.rope_dims)
         if self.rope_factors is not None:
@@ -151,11 +156,11 @@ class FieldReader:
         """Field *key* as int, float or str; *default* (if given) when it's absent."""
         if key not in self._fields:
             if default is None:
-                raise UserError(f"{self.path}: no field {key}; convert the model again with llama.cpp's convert_hf_to_gguf.py")
+                raise UserError(f"{self.path}: no field {key}; {AGAIN}")
             return default
         value = self._fields[key].contents()
         if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
-            raise UserError(f"{self.path}: {key} is {str(value)[:40]!r}; only one {kind.__name__} for all layers is supported")
+            raise UserError(f"{self.path}: {key} is {str(value)[:40]!r}, not one {kind.__name__}; choose another model")
         return kind(value)
 
     def tokenizer(self):
@@ -178,7 +183,7 @@ def open_reader(path):
         detail = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
         raise UserError(f"{path}: truncated or damaged GGUF file ({detail}); download or convert it again") from None
     if reader.byte_order != "I":
-        raise UserError(f"{path}: a big-endian GGUF file; convert the model again for little-endian machines")
+        raise UserError(f"{path}: a big-endian GGUF file; {AGAIN}")
     return reader
 
 
@@ -196,25 +201,23 @@ class ModelReader:
     def take(self, name, shape):
         """The tensor *name*, which must have *shape*, rows first."""
         if name not in self._left:
-            raise UserError(f"{self.path}: no tensor {name}; the file is incomplete, convert the model again")
+            raise UserError(f"{self.path}: no tensor {name}; {AGAIN}")
         tensor = self._left.pop(name)
         found = tuple(int(n) for n in reversed(tensor.shape))
         if found != shape:
-            raise UserError(f"{self.path}: tensor {name} is {found}, the fields say {shape}; convert the model again")
+            raise UserError(f"{self.path}: tensor {name} is {found}, the fields say {shape}; {AGAIN}")
         if tensor.tensor_type not in FORMATS and tensor.tensor_type not in FLOATS:
-            raise UserError(
-                f"{self.path}: tensor {name} is {tensor.tensor_type.name}; only Q4_0, Q4_1, Q8_0, F16 and F32 are supported: "
-                "convert the F16 model with `llama-quantize --pure MODEL-F16.gguf MODEL-Q8_0.gguf Q8_0` (or Q4_0, Q4_1)")
+            raise UserError(f"{self.path}: tensor {name} is {tensor.tensor_type.name}, not {SUPPORTED}")
         return tensor
 
     def vector(self, name, size):
         """(size,) float32."""
         tensor = self.take(name, (size,))
         if tensor.tensor_type not in FLOATS:
-            raise UserError(f"{self.path}: tensor {name} is {tensor.tensor_type.name}; it must be F32, convert the model again")
+            raise UserError(f"{self.path}: tensor {name} is {tensor.tensor_type.name}, not F32; {AGAIN}")
         data = np.asarray(tensor.data, np.float32)
         if not np.isfinite(data).all():
-            raise UserError(f"{self.path}: tensor {name} has infinite or NaN values; convert the model again")
+            raise UserError(f"{self.path}: tensor {name} has infinite or NaN values; {AGAIN}")
         return data
 
     def blocks(self, tensor):
@@ -225,12 +228,12 @@ class ModelReader:
     def embedding(self, tensor):
         if tensor.tensor_type in FLOATS:
             if not np.isfinite(tensor.data).all():
-                raise UserError(f"{self.path}: tensor {tensor.name} has infinite or NaN values; convert the model again")
+                raise UserError(f"{self.path}: tensor {tensor.name} has infinite or NaN values; {AGAIN}")
             return Embedding(None, tensor.data)
         return Embedding(FORMATS[tensor.tensor_type], self.blocks(tensor))
 
     def role(self, role, tensors):
-        """Matrices of tensors that must share a format; quantised to Q8_0 where they don't, or where they are floats."""
+        """Matrices of tensors that must share a format; quantised to Q8_0 if they don't, or if they are floats."""
         types = sorted({t.tensor_type.name for t in tensors})
         keep = len(types) == 1 and tensors[0].tensor_type in FORMATS
         if not keep:
@@ -248,14 +251,13 @@ class ModelReader:
             raw = quantise_q8_0(dequantise(self.blocks(tensor), FORMATS[tensor.tensor_type]))
         halves = raw[..., :4 if fmt is Format.Q4_1 else 2].reshape(*raw.shape[:2], -1, 2)
         if (halves[..., 1] & 0x7C == 0x7C).any():
-            raise UserError(f"{self.path}: tensor {tensor.name} has infinite or NaN scales; convert the model again")
+            raise UserError(f"{self.path}: tensor {tensor.name} has infinite or NaN scales; {AGAIN}")
         return Matrix(tensor.name, fmt, raw)
 
     def finish(self):
         if self._left:
             names = ", ".join(sorted(self._left)[:3])
-            raise UserError(f"{self.path}: {len(self._left)} tensors of no plain llama ({names}); biases, experts and adapters "
-                            "are not supported, choose another model")
+            raise UserError(f"{self.path}: tensors that a plain llama doesn't have ({names}); choose another model")
 
 
 def read_shape(fields):
@@ -263,7 +265,7 @@ def read_shape(fields):
     path = fields.path
     architecture = fields.get("general.architecture", str)
     if architecture != "llama":
-        raise UserError(f"{path}: architecture {architecture}; only llama is supported, choose a llama model (SmolLM2, Llama, Mistral ...)")
+        raise UserError(f"{path}: architecture {architecture} is not supported; choose a llama model")
     hidden = fields.get("llama.embedding_length", int)
     heads = fields.get("llama.attention.head_count", int)
     kv_heads = fields.get("llama.attention.head_count_kv", int, heads)
@@ -280,19 +282,19 @@ def read_shape(fields):
     }
     for what in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "context"):
         if shape[what] < 1:
-            raise UserError(f"{path}: {what} is {shape[what]}; the file is damaged, download or convert it again")
+            raise UserError(f"{path}: {what} is {shape[what]}; {AGAIN}")
     for what in ("hidden", "ffn", "head_dim"):
         if shape[what] % BLOCK:
             raise UserError(f"{path}: {what} is {shape[what]}, not a multiple of {BLOCK}; choose another model")
     if heads % kv_heads:
-        raise UserError(f"{path}: {heads} heads don't divide among {kv_heads} KV heads; the file is damaged")
+        raise UserError(f"{path}: {heads} heads don't divide among {kv_heads} KV heads; {AGAIN}")
     if fields.get("llama.attention.value_length", int, head_dim) != head_dim:
         raise UserError(f"{path}: key and value heads differ in width; choose another model")
     if not 0 < shape["rope_dims"] <= head_dim or shape["rope_dims"] % 2:
-        raise UserError(f"{path}: rope.dimension_count is {shape['rope_dims']} for heads of {head_dim}; the file is damaged")
+        raise UserError(f"{path}: RoPE turns {shape['rope_dims']} elements of heads of {head_dim}; {AGAIN}")
     scaling = fields.get("llama.rope.scaling.type", str, "none")
     if scaling != "none":
-        raise UserError(f"{path}: RoPE scaling {scaling} is not supported; choose a model without it (Llama 3's rope_freqs work)")
+        raise UserError(f"{path}: RoPE scaling {scaling} is not supported; choose a model without it")
     if fields.get("llama.expert_count", int, 0):
         raise UserError(f"{path}: a mixture of experts is not supported; choose a dense llama model")
     return shape
@@ -305,8 +307,9 @@ def read_model(path):
     shape = read_shape(fields)
     hidden, ffn, head_dim = shape["hidden"], shape["ffn"], shape["head_dim"]
     queries, keys = shape["heads"] * head_dim, shape["kv_heads"] * head_dim
-    shapes = {"attn_q": (queries, hidden), "attn_k": (keys, hidden), "attn_v": (keys, hidden), "attn_output": (hidden, queries),
-              "ffn_gate": (ffn, hidden), "ffn_up": (ffn, hidden), "ffn_down": (hidden, ffn)}
+    shapes = {"attn_q": (queries, hidden), "attn_k": (keys, hidden), "attn_v": (keys, hidden),
+              "attn_output": (hidden, queries), "ffn_gate": (ffn, hidden), "ffn_up": (ffn, hidden),
+              "ffn_down": (hidden, ffn)}
     count = shape.pop("layers")
     tensors = ModelReader(path, reader)
 

@@ -1,6 +1,6 @@
 """A llama in binary32, as one would write it without any hardware in mind: the reference for fidelity.
 
-Weights are the file's, dequantised. T positions at once, D hidden, H heads on KV heads of width W, F feed-forward, V vocabulary.
+Weights are the file's, dequantised. T positions at once, D hidden, H heads of width W, F feed-forward, V vocabulary.
 """
 
 import numpy as np
@@ -29,16 +29,15 @@ class Llama:
 
     def __init__(self, model):
         self.model = model
-        self.layers = [
-            {name: getattr(layer, name).dequantise().T for name in ("q", "k", "v", "o", "gate", "up", "down")} for layer in model.layers
-        ]  # matrices (inputs, outputs)
+        names = ("q", "k", "v", "o", "gate", "up", "down")
+        self.layers = [{n: getattr(layer, n).dequantise().T for n in names} for layer in model.layers]  # (in, out)
         self.head = model.head.dequantise().T  # (D, V)
         self.reset()
 
     def reset(self):
         """Forgets all tokens."""
-        self.keys = [np.empty((0, self.model.kv_heads, self.model.head_dim), np.float32) for _ in self.layers]  # (tokens, KV heads, W)
-        self.values = list(self.keys)
+        none = np.empty((0, self.model.kv_heads, self.model.head_dim), np.float32)  # (tokens, KV heads, W)
+        self.keys, self.values = [none] * len(self.layers), [none] * len(self.layers)
 
     def forward(self, tokens):
         """Consumes T tokens; logits (T, V) float32 after each."""

@@ -1,8 +1,8 @@
 """Attention of one KV head and its group of query heads (docs/numerics.md section 7).
 
-Queries are blocks (positions, group, blocks, 32); keys and values blocks (tokens, blocks, 32). *visible* (positions, tokens)
-says which tokens a position sees. Every step is a function of its own, so that a bench can call it with the tokens of one
-channel: maxima, p sums and P.V sums of the channels then merge by maximum and by addition.
+Queries are blocks (positions, group, blocks, 32); keys and values blocks (tokens, blocks, 32). *visible* (positions,
+tokens) says which tokens a position sees. Every step is a function of its own, so that a bench can call it with the
+tokens of one channel: maxima, p sums and P.V sums of the channels then merge by maximum and by addition.
 """
 
 from typing import NamedTuple
@@ -14,8 +14,8 @@ from sim.golden.fixed import round_shift, saturate
 from sim.golden.fp32 import fp, mul
 from sim.golden.functions import rcp, softmax_p
 
-__all__ = ["NO_SCORE", "SCORE_BITS", "Attended", "attend", "largest_scores", "largest_values", "normalise", "numerators",
-           "scores", "weighted_sums"]
+__all__ = ["NO_SCORE", "SCORE_BITS", "Attended", "attend", "largest_scores", "largest_values", "normalise",
+           "numerators", "scores", "weighted_sums"]
 
 SCORE_BITS = 24
 SCORE_UNIT = 12

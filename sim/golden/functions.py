@@ -1,4 +1,4 @@
-"""Reciprocal, inverse square root, 2^t and the softmax numerator by table and straight line (docs/numerics.md section 4)."""
+"""Reciprocal, inverse square root, 2^t, softmax numerator: table and straight line (docs/numerics.md section 4)."""
 
 import numpy as np
 

@@ -10,7 +10,8 @@ import numpy as np
 from sim.golden.fixed import round_shift
 from sim.golden.fp32 import fp
 
-__all__ = ["GUARD_BITS", "Weights", "accumulate", "dot", "largest_exponent", "row_results", "split_fp16", "term", "terms"]
+__all__ = ["GUARD_BITS", "Weights", "accumulate", "dot", "largest_exponent", "row_results", "split_fp16", "term",
+           "terms"]
 
 GUARD_BITS = 12
 """G: bits of the row accumulator below the grid of the largest scale."""

@@ -50,12 +50,14 @@ class Cache:
 class GoldenModel:
     """The golden model of a :class:`firmware.gguf_model.LlamaModel`.
 
-    *mantissa_bits* is the operand width M, 8 to 16. *trace*, if given, is called as ``trace(name, layer, value)`` for every
-    named intermediate value, ``layer`` being None outside the layers; arrays have positions as their first axis:
-    operands and quantised heads as :class:`Blocks` (``attn_operand``, ``q_blocks``, ``k_blocks``, ``v_blocks``, ``o_operand``,
-    ``ffn_operand``, ``down_operand``, ``head_operand``), the rest float32 (``rope``, ``embedding``, ``attn_inverse_rms``, ``q``, ``k``,
-    ``v`` after RoPE, ``attention``, ``residual_attn``, ``ffn_inverse_rms``, ``gate``, ``up``, ``glu``, ``residual``,
-    ``head_inverse_rms``, ``logits``), and ``attend`` a list of :class:`sim.golden.attention.Attended`, one a KV head.
+    *mantissa_bits* is the operand width M, 8 to 16. *trace*, if given, is called as ``trace(name, layer, value)`` for
+    every named intermediate value, ``layer`` being None outside the layers; arrays have positions as their first axis:
+
+    * :class:`Blocks`: ``attn_operand``, ``q_blocks``, ``k_blocks``, ``v_blocks``, ``o_operand``, ``ffn_operand``,
+      ``down_operand``, ``head_operand``; heads are (positions, KV heads, group (q only), blocks, 32);
+    * float32: ``rope``, ``embedding``, ``attn_inverse_rms``, ``q``, ``k``, ``v`` (scaled, after RoPE), ``attention``,
+      ``residual_attn``, ``ffn_inverse_rms``, ``gate``, ``up``, ``glu``, ``residual``, ``head_inverse_rms``, ``logits``;
+    * ``attend``: a list of :class:`sim.golden.attention.Attended`, one a KV head.
     """
 
     def __init__(self, model, mantissa_bits=12, trace=None):
@@ -90,8 +92,8 @@ class GoldenModel:
 
     def generate(self, prompt, count, stop=()):
         """Greedy: yields up to *count* (token, logits) after *prompt*; ends after a token in *stop*."""
-        self.forward(prompt[:-1], head=False) if len(prompt) > 1 else None
-        token = prompt[-1]
+        *before, token = prompt
+        self.forward(before, head=False)
         for _ in range(count):
             logits = self.step(token)
             token = int(np.argmax(logits))
@@ -105,9 +107,10 @@ class GoldenModel:
 
     def _run(self, tokens, head):
         model = self.model
-        if self.position + len(tokens) > model.context:
-            raise ValueError(f"position {self.position + len(tokens) - 1} is beyond the model's context of {model.context} tokens")
-        rope = model.rope_rows(self.position, self.position + len(tokens))
+        end = self.position + len(tokens)
+        if end > model.context:
+            raise ValueError(f"token {end} is beyond the model's context of {model.context} tokens")
+        rope = model.rope_rows(self.position, end)
         x = model.embedding.rows(tokens)
         self._note("rope", None, rope)
         self._note("embedding", None, x)
@@ -142,16 +145,17 @@ class GoldenModel:
         q = rotate(q.reshape(count, model.kv_heads, model.group, model.head_dim), rope[:, None, None])
         k = rotate(k.reshape(count, model.kv_heads, model.head_dim), rope[:, None])
         q_blocks, k_blocks, v_blocks = quantise(q, self.bits), quantise(k, KV_BITS), quantise(v, KV_BITS)
-        for name, value in (("q", q), ("k", k), ("v", v), ("q_blocks", q_blocks), ("k_blocks", k_blocks), ("v_blocks", v_blocks)):
+        for name, value, blocks in (("q", q, q_blocks), ("k", k, k_blocks), ("v", v, v_blocks)):
             self._note(name, i, value)
+            self._note(f"{name}_blocks", i, blocks)
         self._keys[i].append(k_blocks)
         self._values[i].append(v_blocks)
 
         visible = np.arange(self.position + count) <= self.position + np.arange(count)[:, None]
-        heads = [
-            attend(Blocks(*(part[:, h] for part in q_blocks)), self._keys[i].head(h), self._values[i].head(h), self.bits, visible)
-            for h in range(model.kv_heads)
-        ]
+        heads = []
+        for h in range(model.kv_heads):
+            queries = Blocks(*(part[:, h] for part in q_blocks))
+            heads.append(attend(queries, self._keys[i].head(h), self._values[i].head(h), self.bits, visible))
         self._note("attend", i, heads)
         attention = np.stack([h.out for h in heads], axis=1).reshape(count, -1)
         self._note("attention", i, attention)
