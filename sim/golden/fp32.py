@@ -15,12 +15,12 @@ MIN_NORMAL = 2.0**-126
 
 def to_bits(x):
     """The 32 bits of float32 values, as uint32."""
-    return np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return np.asarray(x, np.float32).view(np.uint32)
 
 
 def from_bits(bits):
     """float32 values of 32-bit patterns."""
-    return np.ascontiguousarray(bits, np.uint32).view(np.float32)
+    return np.asarray(bits, np.uint32).view(np.float32)
 
 
 def flush(x):
