@@ -223,7 +223,14 @@ class ModelReader:
     def blocks(self, tensor):
         """Raw blocks of a quantised tensor."""
         fmt = FORMATS[tensor.tensor_type]
-        return tensor.data.reshape(tensor.data.shape[0], -1, BLOCK_BYTES[fmt])
+        raw = tensor.data.reshape(tensor.data.shape[0], -1, BLOCK_BYTES[fmt])
+        self.check_scales(tensor, raw, fmt)
+        return raw
+
+    def check_scales(self, tensor, raw, fmt):
+        second_bytes = raw[..., 1:4:2] if fmt is Format.Q4_1 else raw[..., 1]
+        if (second_bytes & 0x7C == 0x7C).any():
+            raise UserError(f"{self.path}: tensor {tensor.name} has infinite or NaN scales; {AGAIN}")
 
     def embedding(self, tensor):
         if tensor.tensor_type in FLOATS:
@@ -243,16 +250,13 @@ class ModelReader:
 
     def matrix(self, tensor, keep):
         if keep:
-            fmt, raw = FORMATS[tensor.tensor_type], self.blocks(tensor)
-        elif tensor.tensor_type in FLOATS:
-            fmt, raw = Format.Q8_0, quantise_q8_0(tensor.data)
+            return Matrix(tensor.name, FORMATS[tensor.tensor_type], self.blocks(tensor))
+        if tensor.tensor_type in FLOATS:
+            raw = quantise_q8_0(tensor.data)
         else:
-            fmt = Format.Q8_0
             raw = quantise_q8_0(dequantise(self.blocks(tensor), FORMATS[tensor.tensor_type]))
-        halves = raw[..., :4 if fmt is Format.Q4_1 else 2].reshape(*raw.shape[:2], -1, 2)
-        if (halves[..., 1] & 0x7C == 0x7C).any():
-            raise UserError(f"{self.path}: tensor {tensor.name} has infinite or NaN scales; {AGAIN}")
-        return Matrix(tensor.name, fmt, raw)
+        self.check_scales(tensor, raw, Format.Q8_0)
+        return Matrix(tensor.name, Format.Q8_0, raw)
 
     def finish(self):
         if self._left:

@@ -31,7 +31,8 @@ class Comparison:
 
 def texts():
     """The fixed texts by name."""
-    return {p.stem: p.read_text(encoding="utf-8").strip() for p in sorted((Path(__file__).parent / "texts").glob("*.txt"))}
+    files = sorted((Path(__file__).parent / "texts").glob("*.txt"))
+    return {f.stem: f.read_text(encoding="utf-8").strip() for f in files}
 
 
 def log_softmax(logits):
@@ -47,15 +48,16 @@ def compare(reference, logits):
 
 
 def fidelity(model, mantissa_bits=12):
-    """Figures over all positions of all texts, and for each text: {top1, kl_mean, kl_max, positions, mantissa_bits, texts, ok}.
+    """Figures over all positions of all texts: {top1, kl_mean, kl_max, positions, mantissa_bits, texts, ok}.
 
-    ``ok`` says that mean divergence and agreement keep within the limits, overall.
+    ``texts`` has the figures of each text; ``ok`` says that every text is long enough and keeps within the limits of
+    divergence and agreement. A text is cut at the model's context.
     """
     tokenizer = Tokenizer(model.tokenizer)
     golden, reference = GoldenModel(model, mantissa_bits), Llama(model)
     parts = {}
     for name, text in texts().items():
-        tokens = tokenizer.encode(text)
+        tokens = tokenizer.encode(text)[:model.context]
         golden.reset()
         reference.reset()
         parts[name] = compare(reference.forward(tokens), golden.forward(tokens))
@@ -65,7 +67,7 @@ def fidelity(model, mantissa_bits=12):
         return {"top1": float(comparison.agree.mean()), "kl_mean": float(comparison.kl.mean()),
                 "kl_max": float(comparison.kl.max()), "positions": len(comparison.kl)}
 
-    result = figures(whole) | {"mantissa_bits": mantissa_bits, "texts": {n: figures(p) for n, p in parts.items()}}
-    long_enough = all(len(p.kl) >= POSITIONS for p in parts.values())
-    result["ok"] = long_enough and result["kl_mean"] <= KL_LIMIT and result["top1"] >= TOP1_LIMIT
-    return result
+    each = {name: figures(part) for name, part in parts.items()}
+    ok = all(
+        f["positions"] >= POSITIONS and f["kl_mean"] <= KL_LIMIT and f["top1"] >= TOP1_LIMIT for f in each.values())
+    return figures(whole) | {"mantissa_bits": mantissa_bits, "texts": each, "ok": ok}

@@ -44,7 +44,8 @@ def plain_attention(queries, keys, vals, bits, tokens):
         for t in tokens:
             total = 0
             for b in range(WIDTH // 32):
-                dot = sum(int(x) * int(y) for x, y in zip(queries.mantissas[0, g, b], keys.mantissas[t, b], strict=True))
+                pairs = zip(queries.mantissas[0, g, b].tolist(), keys.mantissas[t, b].tolist(), strict=True)
+                dot = sum(x * y for x, y in pairs)
                 unit = int(queries.exponents[0, g, b]) - 127 - (bits - 2) + int(keys.exponents[t, b]) - 127 - 6 + 12
                 total += clip24(round(dot * Fraction(2) ** unit))
             s[t] = clip24(total)

@@ -35,7 +35,8 @@ def law_value(x):
 def patterns(rng, count):
     """Finite float32: random fields, crowded near the smallest normal, and special cases."""
     field = rng.choice([0, 1, 2, 20, 63, 64, 100, 126, 127, 128, 150], count).astype(np.uint32)
-    x = from_bits(rng.integers(0, 2, count).astype(np.uint32) << 31 | field << 23 | rng.integers(0, 2**23, count).astype(np.uint32))
+    sign, fraction = (rng.integers(0, n, count).astype(np.uint32) for n in (2, 2**23))
+    x = from_bits(sign << 31 | field << 23 | fraction)
     x[:8] = [0.0, -0.0, 2.0**-126, -(2.0**-126), 1.0, -1.0, 2.0**-149, 1.9999999]
     return x
 
