@@ -136,7 +136,7 @@ class Tokenizer:
             messages = [{"role": "user", "content": text}]
             rendered = template.render(messages=messages, add_generation_prompt=True, **self._names)
         except TemplateError as error:
-            raise UserError(f"the model's chat template fails ({error}); choose another model") from None
+            raise UserError(f"the model's chat template fails ({error}); use --raw or another model") from None
         return self.encode(rendered)
 
     def decode(self, ids):
