@@ -23,8 +23,9 @@ class ExecuteEngine(Component):
     with ``stop_enable`` after ``stop_token``.
 
     Members: ``start`` a pulse while not ``busy``, with ``settings`` held during the run; ``token_valid``/``token`` the
-    argmax of a step, a pulse; ``position`` of the step, stable from its first record to its END; ``fault``, not NONE in
-    one clock, after which the engine must be reset; ``index`` the record at fault.
+    argmax of a step, a pulse; ``finished`` once the last token of a run with head is known; ``position`` of the step,
+    stable from its first record to its END; ``fault``, not NONE in one clock, after which the engine must be reset;
+    ``index`` the record at fault.
     """
 
     def __init__(self, config: Config):
@@ -39,6 +40,7 @@ class ExecuteEngine(Component):
             "token_valid": In(1),
             "token": In(TOKEN_BITS),
             "settled": In(1),
+            "finished": Out(1),
             "position": Out(Position(config)),
             "slices": Out(stream.Signature(SliceDispatch(config))),
             "vectors": Out(stream.Signature(VectorRecord)),
@@ -70,9 +72,12 @@ class ExecuteEngine(Component):
             self.vectors.payload.eq(View(VectorRecord, record.payload[:VectorRecord.size])),
             self.tokens.payload.eq(token),
         ]
-        ended = Signal()
-        m.d.comb += ended.eq(steps.last | (self.settings.head & self.settings.stop_enable
-                                           & (token == self.settings.stop_token)))
+        stops, ended = Signal(), Signal()
+        m.d.comb += [
+            stops.eq(self.settings.head & self.settings.stop_enable & (token == self.settings.stop_token)),
+            ended.eq(steps.last | stops),
+            self.finished.eq(known & ended),
+        ]
 
         with m.FSM():
             with m.State("IDLE"):
@@ -105,10 +110,10 @@ class ExecuteEngine(Component):
                 with m.If(self.settled & self.settings.head & known):
                     m.d.comb += [self.tokens.valid.eq(1), steps.next.eq(self.tokens.ready)]
                 with m.If(steps.next):
-                    m.d.sync += known.eq(0)
-                    m.next = "DECODE"
-                    with m.If(ended):
-                        m.next = "IDLE"
+                    m.next = "IDLE"
+                    with m.If(~ended):
+                        m.d.sync += known.eq(0)
+                        m.next = "DECODE"
         with m.If(self.token_valid):
             m.d.sync += [token.eq(self.token), known.eq(1)]
         return m

@@ -36,6 +36,7 @@ class Sequencer(Component):
     tokens : generated tokens, one at the end of each step with head. A full receiver stalls the run.
     position : position of the step whose records are executed, from ``busy`` to the end of the step.
     busy : a run is going on.
+    counting : the clocks of a run that performance counters count: ``busy`` until the last argmax.
     done, failed : pulses at the end of a run; after ``failed`` the error is in ``error`` until the next start, and
         records already queued still go out.
     """
@@ -57,6 +58,7 @@ class Sequencer(Component):
             "tokens": Out(stream.Signature(TOKEN_BITS)),
             "position": Out(Position(config)),
             "busy": Out(1),
+            "counting": Out(1),
             "done": Out(1),
             "failed": Out(1),
             "error": Out(ErrorInfo),
@@ -89,6 +91,7 @@ class Sequencer(Component):
         m.d.comb += [
             wrong.eq((self.settings.steps == 0) | ((self.settings.steps != 1) & ~self.settings.head)),
             self.busy.eq(start | running),
+            self.counting.eq(self.busy & ~execute.finished),
             access.write_valid.eq(self.program_valid & ~self.program.execute),
             execute.write_valid.eq(self.program_valid & self.program.execute),
             self.position.eq(execute.position),

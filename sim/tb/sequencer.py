@@ -166,6 +166,19 @@ class Bench:
         self.channels = self.config.channels
         self.settings = RunSettings(self.config)
         self.sinks = {}
+        self.counted = 0  # clocks with ``counting`` since the last start
+        self.found = 0  # clocks from the last start to the last token
+
+    async def count(self):
+        clocks = 0
+        while True:
+            await RisingEdge(self.dut.clk)
+            clocks += 1
+            self.counted += int(self.dut.counting.value)
+            if self.dut.start.value and not self.dut.busy.value:
+                clocks = self.counted = 0
+            if self.dut.token_valid.value:
+                self.found = clocks
 
     def watch(self, stall):
         """Sinks on all streams; ``stall`` None leaves their ready alone."""
@@ -255,6 +268,7 @@ async def random_programs(dut):
         return len(bench.sinks["records"].items) >= (steps + 1) * per_step
 
     unit = VectorUnit(dut, rng, ready_to_find)
+    cocotb.start_soon(bench.count())
     await bench.begin()
     for _ in range(args["programs"]):
         program = random_program(rng)
@@ -269,6 +283,7 @@ async def random_programs(dut):
             assert outcome == "done"
             await bench.drained()
             bench.check(expected)
+            assert not head or bench.counted == bench.found
             done += 1
     assert done == 3 * args["programs"]
 
