@@ -15,6 +15,11 @@ from hw.sequencer.steps import StepCounter
 __all__ = ["ExecuteEngine"]
 
 
+def stops(settings, token):
+    """Whether the run ends after *token*."""
+    return settings.stop_enable & (token == settings.stop_token)
+
+
 class ExecuteEngine(Component):
     """Walks the execute program: a record a clock into the queues of slices and vector unit, in order.
 
@@ -72,17 +77,13 @@ class ExecuteEngine(Component):
             self.vectors.payload.eq(View(VectorRecord, record.payload[:VectorRecord.size])),
             self.tokens.payload.eq(token),
         ]
-        stops, ended = Signal(), Signal()
-        m.d.comb += [
-            stops.eq(self.settings.head & self.settings.stop_enable & (token == self.settings.stop_token)),
-            ended.eq(steps.last | stops),
-            self.finished.eq(known & ended),
-        ]
+        ended = Signal()
+        m.d.comb += ended.eq(steps.last | (self.settings.head & stops(self.settings, token)))
 
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(self.start):
-                    m.d.sync += known.eq(0)
+                    m.d.sync += [known.eq(0), self.finished.eq(0)]
                     m.next = "DECODE"
             with m.State("DECODE"):
                 m.d.comb += self.busy.eq(1)
@@ -110,10 +111,13 @@ class ExecuteEngine(Component):
                 with m.If(self.settled & self.settings.head & known):
                     m.d.comb += [self.tokens.valid.eq(1), steps.next.eq(self.tokens.ready)]
                 with m.If(steps.next):
-                    m.next = "IDLE"
-                    with m.If(~ended):
-                        m.d.sync += known.eq(0)
-                        m.next = "DECODE"
+                    m.d.sync += known.eq(0)
+                    m.next = "DECODE"
+                    with m.If(ended):
+                        m.next = "IDLE"
         with m.If(self.token_valid):
-            m.d.sync += [token.eq(self.token), known.eq(1)]
+            m.d.sync += [
+                token.eq(self.token), known.eq(1),
+                self.finished.eq(steps.last | stops(self.settings, self.token)),
+            ]
         return m

@@ -91,7 +91,7 @@ class Sequencer(Component):
         m.d.comb += [
             wrong.eq((self.settings.steps == 0) | ((self.settings.steps != 1) & ~self.settings.head)),
             self.busy.eq(start | running),
-            self.counting.eq(self.busy & ~execute.finished),
+            self.counting.eq(start | (running & ~execute.finished)),
             access.write_valid.eq(self.program_valid & ~self.program.execute),
             execute.write_valid.eq(self.program_valid & self.program.execute),
             self.position.eq(execute.position),
