@@ -1,1 +1,5 @@
 """Sequencer: walks the access and the execute program, token after token."""
+
+from hw.sequencer.sequencer import Sequencer
+
+__all__ = ["Sequencer"]
