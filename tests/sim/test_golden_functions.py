@@ -108,7 +108,7 @@ def test_silu_is_near_the_real_one():
     b = rng.normal(0, 2, a.size).astype(np.float32)
     wide = a.astype(np.float64)
     real = wide / (1 + np.exp(-wide)) * b
-    assert np.abs(silu_mul(a, b) / real - 1).max() < 2.0**-14
+    assert np.abs(silu_mul(a, b) / real - 1).max() < 2.0**-15
 
 
 def test_sum_of_squares_has_the_laws_order():
