@@ -1,0 +1,1 @@
+"""Between a channel controller and its slice: reader, KV fetch unit, prefetch FIFO, KV writer."""

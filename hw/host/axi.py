@@ -1,0 +1,58 @@
+"""AXI4 as the memory port speaks it."""
+
+from amaranth.hdl import Signal
+from amaranth.lib import enum
+from amaranth.lib.wiring import In, Out, Signature
+
+from hw.config import Config
+from hw.interfaces import BEAT
+
+__all__ = ["AXI_ADDRESS_BITS", "AXI_ID_BITS", "BOUNDARY_BEATS", "Response", "axi4_signature", "burst_response"]
+
+AXI_ADDRESS_BITS = 40
+AXI_ID_BITS = 4
+
+BOUNDARY_BEATS = 128
+"""Beats between the 4 KB boundaries that a burst must not cross (AXI A3.4.1)."""
+
+BURST_INCR = 1
+SIZE_BEAT = 5
+
+
+class Response(enum.Enum, shape=2):
+    """BRESP and RRESP."""
+
+    OKAY = 0
+    SLVERR = 2
+    DECERR = 3
+
+
+def axi4_signature():
+    """AXI4 with 256-bit data, seen from the master. Member names are AXI's; signals that are not there are not used."""
+    members = {}
+    for c in ("aw", "ar"):
+        members |= {
+            f"{c}valid": Out(1), f"{c}ready": In(1), f"{c}id": Out(AXI_ID_BITS), f"{c}addr": Out(AXI_ADDRESS_BITS),
+            f"{c}len": Out(8), f"{c}size": Out(3), f"{c}burst": Out(2),
+        }
+    return Signature(members | {
+        "wvalid": Out(1), "wready": In(1), "wdata": Out(BEAT), "wstrb": Out(BEAT // 8), "wlast": Out(1),
+        "bvalid": In(1), "bready": Out(1), "bid": In(AXI_ID_BITS), "bresp": In(Response),
+        "rvalid": In(1), "rready": Out(1), "rid": In(AXI_ID_BITS), "rdata": In(BEAT), "rresp": In(Response),
+        "rlast": In(1),
+    })
+
+
+def burst_response(m, config: Config, address, length, size, burst):
+    """Response that a burst deserves by its address phase.
+
+    DECERR outside the memory; SLVERR unless INCR, of whole aligned beats, inside 4 KB.
+    """
+    response = Signal(Response)
+    shift = config.channel_bytes.bit_length() - 1
+    with m.If(address[shift:] >= config.channels):
+        m.d.comb += response.eq(Response.DECERR)
+    with m.Elif((burst != BURST_INCR) | (size != SIZE_BEAT) | address[:5].any()
+                | (address[5:12] + length >= BOUNDARY_BEATS)):
+        m.d.comb += response.eq(Response.SLVERR)
+    return response

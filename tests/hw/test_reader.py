@@ -1,0 +1,22 @@
+import pytest
+
+from hw.config import preset
+from hw.fetch.fetch import Fetch
+from sim.bench import run_bench
+
+STALLS = [
+    {"memory_stall": 0, "source_stall": 0, "sink_stall": 0, "after_valid": False},
+    {"memory_stall": 0.2, "source_stall": 0.3, "sink_stall": 0.2, "after_valid": True},
+    {"memory_stall": 0.05, "source_stall": 0, "sink_stall": 0.75, "after_valid": False},
+]
+
+
+@pytest.mark.parametrize("stalls", STALLS)
+def test_streams(stalls):
+    run_bench(Fetch(preset("tiny")), "sim.tb.reader", seed=11, args={"preset": "tiny", **stalls},
+              test="streams_and_host_reads")
+
+
+@pytest.mark.parametrize("test", ["latency_and_rate", "credits_hold_when_the_slice_stops"])
+def test_rates_and_credits(test):
+    run_bench(Fetch(preset("tiny")), "sim.tb.reader", seed=3, args={"preset": "tiny"}, test=test)
