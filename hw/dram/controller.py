@@ -46,7 +46,7 @@ class ChannelController(Component):
             "write": In(write_signature()),
             "dfi": Out(dfi_signature()),
             "ready": Out(1),
-            "cause": Out(Cause),
+            "cause": Out(Cause, init=Cause.NO_REQUEST),
             "read_beat": Out(1),
             "write_beat": Out(1),
             "refreshed": Out(1),

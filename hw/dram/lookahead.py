@@ -86,7 +86,7 @@ class Lookahead(Component):
         accept = Signal()
         write = queue.write_port()
         m.d.comb += [
-            self.chunks.ready.eq(tail - head != depth),
+            self.chunks.ready.eq((tail - head)[:index + 1] != depth),
             accept.eq(self.chunks.valid & self.chunks.ready),
             write.addr.eq(tail), write.data.eq(self.chunks.payload), write.en.eq(accept),
         ]

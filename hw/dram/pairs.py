@@ -93,7 +93,7 @@ class PairTable(Component):
         def write(memory, valid, pair, value):
             port = memory.write_port()
             m.d.comb += [port.addr.eq(pair), port.data.eq(value), port.en.eq(valid)]
-            with m.If(sweeping):
+            with m.If(sweeping):  # wins over no event: none comes that early
                 m.d.comb += [port.addr.eq(sweep), port.data.eq(now), port.en.eq(1)]
 
         write(opened_at, self.opened.valid, self.opened.pair, now)
@@ -102,6 +102,9 @@ class PairTable(Component):
               now + t.column_to_row(t.rd_to_pre) - self.accessed.bg)
         write(write_done, self.accessed.valid & self.accessed.write, self.accessed.pair,
               now + t.column_to_row(t.wr_to_pre) - self.accessed.bg)
+        # Keeps them from growing older than half the clock's range.
+        write(read_done, self.refreshed.valid, self.refreshed.pair, now)
+        write(write_done, self.refreshed.valid, self.refreshed.pair, now)
         done_pair = Signal(3)
         done = Signal(bits)
         m.d.comb += [done_pair.eq(self.closed.pair), done.eq(now + t.row_to_row(t.trppb) - 1)]
