@@ -10,9 +10,9 @@ from amaranth.lib.wiring import In, Out, Signature
 from hw.config import BLOCK, Config
 from hw.isa import ADDRESS_BITS, AccessKind, Format, Region, SliceRecord
 
-__all__ = ["BEAT", "GUARD_BITS", "SCORE_BITS", "SUM_BITS", "ChunkCommand", "MaximumItem", "NewestKind", "OperandBus",
-           "Geometry", "MergedItem", "PartialItem", "Position", "ReaderRecord", "SliceDispatch", "accumulator_bits",
-           "chunk_read_signature", "write_signature"]
+__all__ = ["BEAT", "GUARD_BITS", "SCORE_BITS", "SUM_BITS", "ChunkCommand", "LogitBeat", "MaximumItem", "MergedMaximum", "NewestKind",
+           "OperandBus", "Geometry", "MergedItem", "PartialItem", "Position", "ReaderRecord", "SliceDispatch",
+           "accumulator_bits", "chunk_read_signature", "write_signature"]
 
 BEAT = 256
 """Bits of a beat."""
@@ -87,7 +87,7 @@ def OperandBus(config: Config):  # noqa: N802
         "kind": Out(NewestKind),
         "region": Out(Region),
         "row": Out(range(max(2, config.pool_rows))),
-        "address": Out(range(max(config.max_hidden, config.max_ffn) // BLOCK + 1)),
+        "address": Out(range(max(config.max_hidden // BLOCK, config.max_ffn // BLOCK, config.query_blocks) + 1)),
         "last": Out(1),
         "exponent": Out(8),
         "sum": Out(config.mantissa_bits + 5),  # signed
@@ -103,6 +103,11 @@ def MaximumItem(config: Config):  # noqa: N802
     })
 
 
+def MergedMaximum(config: Config):  # noqa: N802
+    """Broadcast of :func:`MaximumItem` over all channels from the merge to the slices, once a pass of each head in turn."""
+    return Signature({"valid": Out(1), "item": Out(MaximumItem(config))})
+
+
 def PartialItem(config: Config, bits=SUM_BITS):  # noqa: N802
     """Sums after the V phase, for each query head in turn: one item with ``is_sum`` and S in element 0, then
     head width / lanes items of ``lanes`` elements of P.V in element order."""
@@ -110,6 +115,10 @@ def PartialItem(config: Config, bits=SUM_BITS):  # noqa: N802
         "is_sum": 1,
         "elements": ArrayLayout(bits, config.lanes),  # each signed
     })
+
+
+LogitBeat = StructLayout({"data": BEAT, "last": 1})
+"""Eight binary32 logits, zeros beyond the last; ``last`` ends the step's logits."""
 
 
 def MergedItem(config: Config):  # noqa: N802

@@ -128,14 +128,14 @@ class Multiplier(Component):
         m = Module()
         a, b = Signal(FLOAT), Signal(FLOAT)
         zero = Signal()
-        product = Signal(48, reset_less=True)
+        exact = Signal(48, reset_less=True)
         exponent = Signal(signed(11), reset_less=True)
         m.d.comb += [
             Cat(a).eq(self.a), Cat(b).eq(self.b),
             zero.eq((a.exponent == 0) | (b.exponent == 0)),
         ]
         m.d.sync += [
-            product.eq(Cat(a.fraction, 1) * Cat(b.fraction, 1)),
+            exact.eq(Cat(a.fraction, 1) * Cat(b.fraction, 1)),
             exponent.eq(Mux(zero, 0, a.exponent + b.exponent - BIAS)),
         ]
         sign = delay(m, a.sign ^ b.sign, 1, "sign")
@@ -145,8 +145,8 @@ class Multiplier(Component):
         mantissa = Signal(48)
         normal = Signal(signed(11))
         m.d.comb += [
-            mantissa.eq(Mux(product[47], product, product << 1) & nonzero.replicate(48)),
-            normal.eq(exponent + product[47]),
+            mantissa.eq(Mux(exact[47], exact, exact << 1) & nonzero.replicate(48)),
+            normal.eq(exponent + exact[47]),
         ]
         packed, overflow = round_and_pack(m, mantissa, normal, sign, "pack")
         done = delay_valid(m, self.valid, 1, "valid")

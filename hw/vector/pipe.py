@@ -1,8 +1,10 @@
 """Registers that carry data and valid bits along a free-running pipeline."""
 
 from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib.data import ArrayLayout
+from amaranth.lib.wiring import Out, Signature
 
-__all__ = ["delay", "delay_valid"]
+__all__ = ["delay", "delay_valid", "groups"]
 
 
 def delay(m: Module, value, clocks, name):
@@ -19,3 +21,11 @@ def delay_valid(m: Module, valid, clocks, name):
     chain = Signal(clocks, name=name)
     m.d.sync += chain.eq(Cat(valid, chain))
     return chain[-1]
+
+
+def groups(lanes):
+    """Signature of a run of binary32 groups inside the vector unit, no back-pressure.
+
+    ``last`` marks the last group of a record.
+    """
+    return Signature({"valid": Out(1), "last": Out(1), "values": Out(ArrayLayout(32, lanes))})
