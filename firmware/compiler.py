@@ -67,7 +67,6 @@ def model_registers(layout, eps):
         "epsilon": {"value": binary32_bits(eps)},
         "query_scale": {"value": binary32_bits(log2(e) / shape.head_dim ** 0.5)},
         "logits_base": {"beat": layout.logits_base},
-        "logits_count": {"elements": shape.vocab},
     }
 
 

@@ -181,8 +181,8 @@ def plan_layout(shape, config, context=None):
     if layout.end > config.channel_beats:
         needed = layout.end * BEAT_BYTES * config.channels
         raise UserError(
-            f"the model needs {needed / 1e9:.2f} GB with {context} tokens of context; preset {config.name} has "
-            f"{config.memory_bytes / 1e9:.2f} GB in {config.channels} channels: choose a larger preset or less context")
+            f"the model needs {needed / 1e9:.1f} GB with {context} tokens of context; preset {config.name} has "
+            f"{config.memory_bytes / 1e9:.1f} GB in {config.channels} channels: choose a larger preset or less context")
     return layout
 
 

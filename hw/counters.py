@@ -6,7 +6,8 @@ from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import Config
 from hw.dram.causes import Cause
-from hw.host.registers import COUNTERS, CounterValues
+from hw.host.register_map import COUNTERS
+from hw.host.registers import CounterValues
 
 __all__ = ["Counters"]
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from systemrdl import RDLCompiler
 from systemrdl.node import MemNode, RegNode
 
-__all__ = ["Field", "FieldKind", "Register", "RegisterMap", "Window", "register_map"]
+__all__ = ["COUNTERS", "Field", "FieldKind", "Register", "RegisterMap", "Window", "register_map"]
+
+COUNTERS = ("clocks", "data", "refresh", "activate_precharge", "turnaround", "no_request", "back_pressure")
+"""Performance counters: clocks of runs, then channel clocks by cause, in the order of hw.dram.causes.Cause."""
 
 SOURCE = Path(__file__).with_name("registers.rdl")
 

@@ -9,15 +9,12 @@ from hw.config import Config
 from hw.fork import Queue
 from hw.host.axi_lite import AxiLiteBridge, axi_lite_signature
 from hw.host.register_file import RegisterFile
-from hw.host.register_map import register_map
+from hw.host.register_map import COUNTERS, register_map
 from hw.interfaces import Geometry
 from hw.isa import ADDRESS_BITS
 from hw.sequencer.control import TOKEN_BITS, ErrorInfo, ProgramWrite, RunSettings
 
-__all__ = ["COUNTERS", "CounterValues", "Registers", "VectorConstants"]
-
-COUNTERS = ("clocks", "data", "refresh", "activate_precharge", "turnaround", "no_request", "back_pressure")
-"""Performance counters: clocks of runs, then channel clocks by cause, in the order of hw.dram.causes.Cause."""
+__all__ = ["CounterValues", "Registers", "VectorConstants"]
 
 CounterValues = StructLayout({name: 64 for name in COUNTERS})
 

@@ -6,7 +6,8 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from hw.dram.causes import Cause
-from hw.host.registers import COUNTERS, CounterValues
+from hw.host.register_map import COUNTERS
+from hw.host.registers import CounterValues
 from sim.bench import bench_args
 from sim.streams import start, unpack
 

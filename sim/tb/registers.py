@@ -8,8 +8,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
 from hw.config import preset
-from hw.host.register_map import FieldKind, register_map
-from hw.host.registers import COUNTERS, CounterValues, VectorConstants
+from hw.host.register_map import COUNTERS, FieldKind, register_map
+from hw.host.registers import CounterValues, VectorConstants
 from hw.interfaces import Geometry
 from hw.sequencer.control import ErrorInfo, Fault, ProgramWrite, RunSettings
 from sim.bench import bench_args

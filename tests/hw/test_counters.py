@@ -9,4 +9,5 @@ from sim.bench import run_bench
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_counters(channels):
-    run_bench(Counters(preset("tiny").override(channels=channels)), "sim.tb.counters", args={"channels": channels}, seed=4)
+    counters = Counters(preset("tiny").override(channels=channels))
+    run_bench(counters, "sim.tb.counters", args={"channels": channels}, seed=4)
