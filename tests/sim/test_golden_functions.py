@@ -111,6 +111,14 @@ def test_silu_is_near_the_real_one():
     assert np.abs(silu_mul(a, b) / real - 1).max() < 2.0**-15
 
 
+def test_silu_rounds_in_the_laws_order():
+    rng = np.random.default_rng(3)
+    pairs = rng.normal(0, 3, (500, 2)).astype(np.float32)
+    for (a, b), y in zip(pairs, silu_mul(*pairs.T), strict=True):
+        d = np.float32(1) + np.float32(float(plain("exp2", a * np.float32(-1.4426950408889634))))
+        assert y == a * np.float32(float(plain("rcp", d))) * b
+
+
 def test_sum_of_squares_has_the_laws_order():
     x = np.random.default_rng(4).standard_normal(160).astype(np.float32)
     sums = [np.float32(0)] * 32
