@@ -18,7 +18,7 @@ class ChannelMemory:
 
     A read returns what had been drained when its chunk was accepted, so a read that passes a write still queued is
     seen as stale. *stall*: probability that a port is not ready or a due beat is not issued; *latency*: clocks from
-    issue to data, drawn from this range; *lazy*: writes drain only on ``flush`` or when 3/4 of the queue is full.
+    issue to data, drawn from this range; *lazy*: writes drain only on ``flush``, when 3/4 of the queue is full, or once :attr:`drain_all` is set.
 
     Raises ``AssertionError`` on a chunk across 128 beats, a read outside :attr:`readable` (if given) and credits beyond
     *credits*. :attr:`chunks` has (clock, beat, beats) of each command, :attr:`returned` the clock of each beat.
@@ -26,12 +26,12 @@ class ChannelMemory:
 
     def __init__(self, dut, rng, *, credits, beats=None, readable=None, stall=0.0, latency=(3, 12), lazy=True,
                  write_queue=16):
-        self._dut, self._rng, self._stall, self._latency, self._lazy = dut, rng, stall, latency, lazy
+        self._dut, self._rng, self._stall, self._latency = dut, rng, stall, latency
         self._limit, self._write_queue = credits, write_queue
         self.beats = {} if beats is None else beats
         self.readable = readable
         self.chunks, self.returned, self.written = [], [], []
-        self.flushes = 0
+        self.drain_all = not lazy
         for name in ("memory__command__ready", "memory__valid", "memory__data", "write__beats__ready"):
             getattr(dut, name).value = 0
         dut.write__idle.value = 1
@@ -75,9 +75,7 @@ class ChannelMemory:
             if write_ready and dut.write__beats__valid.value:
                 payload = int(dut.write__beats__payload.value)
                 pending.append((payload & (1 << 27) - 1, payload >> 27))
-            flush = bool(dut.memory__flush.value)
-            self.flushes += flush
-            drain = flush or not self._lazy or len(pending) >= self._write_queue * 3 // 4
+            drain = self.drain_all or dut.memory__flush.value or len(pending) >= self._write_queue * 3 // 4
             if pending and drain and rng.random() >= self._stall:
                 beat, data = pending.popleft()
                 self.beats[beat] = data
