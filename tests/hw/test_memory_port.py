@@ -1,0 +1,13 @@
+import pytest
+
+from hw.config import preset
+from hw.host.memory_port import MemoryPort
+from sim.bench import run_bench
+
+
+@pytest.mark.parametrize("test", ["random_traffic", "refusals"])
+@pytest.mark.parametrize("channels, stall", [(3, 0), (3, 0.3), (1, 0.1)])
+def test_memory_port(channels, stall, test):
+    config = preset("tiny").override(channels=channels)
+    args = {"preset": "tiny", "override": {"channels": channels}, "stall": stall}
+    run_bench(MemoryPort(config), "sim.tb.memory_port", seed=5, args=args, test=test)
