@@ -23,10 +23,13 @@ import cocotb_tools.config
 
 from firmware.errors import UserError
 
-__all__ = ["Toolchain", "build_root", "compile_model", "exclusive", "public_ports", "toolchain"]
+__all__ = ["COCOTB_MAIN", "Toolchain", "build_root", "compile_model", "exclusive", "public_ports", "toolchain"]
 
 PROGRAM = "model"
 """Name of the program inside a build folder."""
+
+COCOTB_MAIN = Path(cocotb_tools.config.share_dir) / "lib" / "verilator" / "verilator.cpp"
+"""cocotb's ``main`` for Verilator."""
 
 MAKE_VARIABLES = {
     "CFG_CXXFLAGS_PCH_I": "-include",
@@ -124,10 +127,13 @@ def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags=""
 
     *top* is the top module; *args* go to Verilator, *cflags* to every compilation; *opt* is the optimisation of the
     model's fast code (the rest is built with -O0, Verilator's library with -O2). With *cocotb* the program runs cocotb
-    tests, otherwise a ``.cpp`` has ``main``. An equal call returns the earlier program at once.
+    tests, by cocotb's main or one in ``main.cpp``; otherwise a ``.cpp`` has ``main``. An equal call returns the earlier
+    program at once.
     """
     tools = toolchain()
     flags = [*args, *(_cocotb_arguments(ldflags) if cocotb else ["-LDFLAGS", ldflags] if ldflags else [])]
+    if cocotb and "main.cpp" not in files:
+        flags.append(str(COCOTB_MAIN))
     key = _digest(dict(files), top, flags, opt, cflags, tools.version, sys.version, MAKE_VARIABLES)
     folder = build_root() / "models" / f"{name}-{key}"
     program = folder / PROGRAM
@@ -148,9 +154,8 @@ def _digest(*parts):
 
 def _cocotb_arguments(ldflags):
     libraries = cocotb_tools.config.libs_dir
-    main = Path(cocotb_tools.config.share_dir) / "lib" / "verilator" / "verilator.cpp"
     link = f"-Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator {ldflags}".strip()
-    return ["--vpi", "-LDFLAGS", link, str(main)]
+    return ["--vpi", "-LDFLAGS", link]
 
 
 def _build(tools, folder, files, top, flags, opt, cflags, jobs):

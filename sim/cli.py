@@ -1,0 +1,94 @@
+"""The ``headrace`` command: options and errors. What the commands do is in :mod:`sim.commands`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from firmware.errors import UserError
+from hw.config import PRESETS, ConfigError, preset
+from sim.commands import bench as bench_command
+from sim.commands import decode
+from sim.report import write_json
+from sim.system.simulator import SimulationError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+                  help="Headrace, an LLM-decode accelerator for LPDDR5X: decode and measure on its simulated RTL.")
+
+Preset = Annotated[str, typer.Option("--preset", help=f"Sizes of the accelerator: {', '.join(PRESETS)}.")]
+Override = Annotated[list[str], typer.Option("--set", metavar="FIELD=NUMBER", help="Change a field of the preset.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
+Model = Annotated[Path | None, typer.Option("--model", help="GGUF file of a llama; without it, SmolLM2-135M.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without the chat template.")]
+
+
+def configuration(name, overrides):
+    """The preset *name* with *overrides* (``field=number`` texts)."""
+    changes = {}
+    for text in overrides:
+        field, equals, number = text.partition("=")
+        if not equals or not number.lstrip("-").isdigit():
+            raise UserError(f"--set {text}: write it as FIELD=NUMBER, for example --set channels=2")
+        changes[field] = int(number)
+    return preset(name).override(**changes)
+
+
+@app.command(epilog='Example: headrace run --prompt "What is gravity?" --tokens 16 --json build/run.json')
+def run(
+    model: Model = None,
+    prompt: Annotated[str, typer.Option(help="What to ask; set in the model's chat template.")] = "What is gravity?",
+    raw: Raw = False,
+    tokens: Annotated[int, typer.Option(help="Most tokens to generate; an end token ends the answer before.")] = 32,
+    preset_name: Preset = "demo",
+    overrides: Override = (),
+    temperature: Annotated[float, typer.Option(help="Sample on the host with this temperature; 0 is greedy.")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="Sample among this many most likely tokens; 0 is all.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of sampling and of the order of KV pages.")] = 0,
+    json_path: Json = None,
+):
+    """Decode a prompt on the RTL, every token checked against the golden model."""
+    request = decode.Request(configuration(preset_name, overrides), model, prompt, raw=raw, tokens=tokens,
+                             temperature=temperature, top_k=top_k, seed=seed)
+    report = decode.run(request, Console())
+    if json_path:
+        write_json(json_path, report)
+    if not report.good:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: headrace bench stream --json build/stream.json")
+def bench(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(bench_command.BENCHES)}.")],
+    preset_name: Preset = "demo",
+    overrides: Override = (),
+    json_path: Json = None,
+):
+    """Measure one thing and print its figures."""
+    figures, good = bench_command.run(name, configuration(preset_name, overrides), Console())
+    if json_path:
+        write_json(json_path, figures)
+    if not good:
+        raise typer.Exit(1)
+
+
+def main():
+    """Entry point: 0, 1 for a result that is wrong, 2 for what the user can put right (one line on stderr)."""
+    errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except (UserError, ConfigError) as error:
+        errors.print(f"headrace: {error}")
+    except (KeyboardInterrupt, typer.Abort):
+        errors.print("headrace: interrupted; nothing half-made is kept, run the command again")
+    except typer.TyperException as error:
+        errors.print(f"headrace: {error.format_message().splitlines()[0]}; see headrace --help")
+    except SimulationError as error:
+        errors.print(f"headrace: {error}")
+        sys.exit(1)
+    except OSError as error:
+        errors.print(f"headrace: {error.filename or 'system'}: {error.strerror}; check the disk and its permissions")
+    sys.exit(2)

@@ -1,0 +1,1 @@
+"""What the subcommands of ``headrace`` do."""

@@ -1,0 +1,67 @@
+"""``headrace bench``: figures of one part or of the whole, each under the keys of ``headrace run`` where they apply."""
+
+from firmware.errors import UserError
+from firmware.gguf_model import read_model
+from sim.commands import speed
+from sim.commands.decode import Request
+from sim.commands.decode import run as run_decode
+from sim.fidelity import fidelity
+from sim.model_fetch import smollm2
+from sim.report import figures_table
+from sim.tb.stream_bench import run_pattern
+
+__all__ = ["BENCHES", "DECODE_TOKENS", "PROMPT", "run"]
+
+PROMPT = "What is gravity?"
+DECODE_TOKENS = 33
+"""The first comes from the prompt: 32 decode steps."""
+
+STREAM_MINIMUM = 0.97
+MBU_MINIMUM = 0.90
+SPEED_MINIMUM = 0.5
+
+
+def pattern(name):
+    """A bench of one DRAM channel."""
+    def measure(config, console):
+        with console.status(f"{name}: compiling (once) and running"):
+            figures = run_pattern(name, config=config, clocks=1_000_000)
+        good = not figures["violations"] and not figures["errors"]
+        return figures, good and (name != "stream" or figures["bus_busy"] >= STREAM_MINIMUM)
+    return measure
+
+
+def decode(config, console):
+    """SmolLM2's answer; at least 32 decode steps."""
+    report = run_decode(Request(config, None, PROMPT, tokens=DECODE_TOKENS), console)
+    return vars(report), report.good and report.decode_steps >= 32 and report.model_mbu >= MBU_MINIMUM
+
+
+def measure_fidelity(config, console):
+    """The golden model against binary32 on two texts."""
+    model = read_model(smollm2(console.print))
+    with console.status("fidelity: golden model and reference over two texts (minutes)"):
+        figures = fidelity(model, config.mantissa_bits)
+    return figures, figures["ok"]
+
+
+def measure_speed(config, console):
+    """Simulation in cocotb against a bare loop of the same model."""
+    figures = speed.run(config, console)
+    return figures, figures["clocks_per_host_second"] >= SPEED_MINIMUM * figures["bare_clocks_per_host_second"]
+
+
+BENCHES = {"stream": pattern("stream"), "mix": pattern("mix"), "random2k": pattern("random2k"), "decode": decode,
+           "fidelity": measure_fidelity, "speed": measure_speed}
+
+
+def run(name, config, console):
+    """(figures, whether they reach what is asked of them) of bench *name*, printed on *console*."""
+    if name not in BENCHES:
+        raise UserError(f"unknown bench {name!r}; known: {', '.join(BENCHES)}")
+    figures, good = BENCHES[name](config, console)
+    if name != "decode":
+        console.print(figures_table(name, figures))
+    if not good:
+        console.print(f"{name}: below what docs/performance.md asks for", style="red")
+    return figures, good

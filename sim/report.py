@@ -1,0 +1,150 @@
+"""What a run or bench reports: the JSON keys, and the table a person reads. Every figure is computed here, once."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from firmware.errors import UserError
+
+__all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "decode_table", "figures_table", "utilisation", "write_json"]
+
+CAUSES = ("data", "refresh", "activate_precharge", "turnaround", "no_request", "back_pressure")
+"""What a channel clock was spent on: exactly one of these."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of a run or of some of its steps, all channels together."""
+
+    moved: int  # everything on the bus, read and written
+    model: int  # weight blocks at their GGUF size once a step, KV of valid tokens read, KV written
+    codes: int  # weight codes alone, without scales, minima and KV
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """Fractions (0 to 1) of clocks x channels x 32 bytes; never quote one as another."""
+
+    bus_busy: float
+    model_mbu: float
+    goodput: float
+
+
+def utilisation(traffic, causes, clocks, channels):
+    """:class:`Utilisation` of *clocks*; *causes* (name to channel clocks) must account for every channel clock."""
+    total = clocks * channels
+    if sum(causes.values()) != total:
+        raise ValueError(f"causes sum to {sum(causes.values())}, not {clocks} clocks x {channels} channels = {total}")
+    if not total:
+        return Utilisation(0.0, 0.0, 0.0)
+    return Utilisation(causes["data"] / total, traffic.model / (32 * total), traffic.codes / (32 * total))
+
+
+@dataclass(frozen=True)
+class Report:
+    """The JSON of ``headrace run``. ``decode_clocks`` runs from the start of the step that consumes the first generated
+    token to the last argmax; ``bytes``, the utilisations, ``predicted_clocks`` and ``causes`` cover those clocks."""
+
+    preset: str
+    model: str
+    channels: int
+    load: str  # how the memory was filled: backdoor, or axi4
+    prompt_tokens: int
+    tokens: list
+    text: str
+    clocks: int  # whole run
+    prompt_clocks: int
+    decode_clocks: int
+    decode_steps: int
+    bytes: int
+    bus_busy: float
+    model_mbu: float
+    goodput: float
+    predicted_clocks: int
+    causes: dict
+    violations: int
+    golden_match: bool
+    golden_tokens: int  # tokens, from the first on, that equal the golden model's
+    logits_sha256: str
+    golden_logits_sha256: str
+    host_seconds: float
+    clocks_per_host_second: float
+    notices: list
+
+    @property
+    def good(self):
+        """Equal to the golden model, and no rule of the memory broken."""
+        return self.golden_match and not self.violations
+
+
+def write_json(path, report):
+    """Write a :class:`Report`, or a dict of figures, to *path*; the file appears whole."""
+    values = report if isinstance(report, dict) else asdict(report)
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        partial.write_text(json.dumps(values, indent=2) + "\n")
+        partial.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; name another file with --json") from None
+
+
+def _percent(fraction):
+    return f"{100 * fraction:.2f} %"
+
+
+def decode_table(report):
+    """The closing table of ``headrace run``."""
+    title = f"{report.model} on {report.preset}, {report.channels} channels"
+    table = Table(title=title, show_header=False, min_width=60)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    steps = max(1, report.decode_steps)
+    table.add_row("answer", escape(report.text.strip()))
+    table.add_row("tokens", f"{report.prompt_tokens} prompt, {len(report.tokens)} generated")
+    table.add_row("load", report.load)
+    table.add_section()
+    table.add_row("clocks, whole run", f"{report.clocks:,}")
+    if report.decode_steps:
+        table.add_row("clocks a token", f"{report.decode_clocks / steps:,.0f}")
+        table.add_row("bytes a token", f"{report.bytes / steps:,.0f}")
+        table.add_row("bus busy", _percent(report.bus_busy))
+        table.add_row("model MBU", _percent(report.model_mbu))
+        table.add_row("goodput", _percent(report.goodput))
+        difference = report.decode_clocks / report.predicted_clocks - 1
+        table.add_row("clocks a token, roofline", f"{report.predicted_clocks / steps:,.0f} ({100 * difference:+.2f} %)")
+        table.add_section()
+        total = sum(report.causes.values())
+        for cause, clocks in report.causes.items():
+            table.add_row(f"  {cause.replace('_', ' ')}", _percent(clocks / total))
+        table.add_row("  sum", _percent(sum(report.causes.values()) / (report.decode_clocks * report.channels)))
+    table.add_section()
+    table.add_row("memory rules broken", str(report.violations), style="red" if report.violations else None)
+    matched = f"{report.golden_tokens} of {len(report.tokens)} tokens"
+    same = report.logits_sha256 == report.golden_logits_sha256
+    logits = f"logits {report.logits_sha256[:16]} {'equal' if same else f'not {report.golden_logits_sha256[:16]}'}"
+    table.add_row("golden model", f"{matched}, {logits}", style=None if report.golden_match else "red")
+    table.add_row("simulation", f"{report.host_seconds:.0f} s, {report.clocks_per_host_second / 1000:.0f} kclocks/s")
+    return table
+
+
+def figures_table(title, figures):
+    """A bench's figures, name and value; causes are shown as shares."""
+    table = Table(title=title, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for name, value in figures.items():
+        if name == "causes":
+            total = sum(value.values()) or 1
+            for cause, clocks in value.items():
+                table.add_row(f"  {cause.replace('_', ' ')}", _percent(clocks / total))
+        elif isinstance(value, float):
+            table.add_row(name, f"{value:,.4f}" if abs(value) < 100 else f"{value:,.0f}")
+        else:
+            table.add_row(name, f"{value:,}" if isinstance(value, int) else escape(str(value)))
+    return table

@@ -1,0 +1,1 @@
+"""The full system in simulation: one Verilated model for a configuration, and runs of it."""

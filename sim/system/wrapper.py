@@ -1,0 +1,122 @@
+"""SystemVerilog round the accelerator for whole runs: clock, device models, store, register port and monitors.
+
+The clock runs inside the simulator, and the only signals that Python sees are the ports of ``system``, so that a run
+costs little more in cocotb than in a bare loop. One clock is two time units.
+"""
+
+from amaranth.hdl import Shape
+
+from hw.interfaces import BEAT
+
+__all__ = ["PORTS", "TOP", "wrapper_text"]
+
+TOP = "system"
+
+PORTS = {
+    "request": ("input", 1), "write": ("input", 1), "address": ("input", 16), "data": ("input", 32),
+    "done": ("output", 1), "result": ("output", 32), "response": ("output", 2),
+    "raised": ("output", 1), "clock": ("output", 64),
+}
+"""Ports of ``system`` and their widths: the register port (register_port.sv), the interrupt line, clocks since 0."""
+
+RESET_CLOCKS = 8
+
+
+def flattened(component):
+    """(name, path, width, is input) of every port of *component*, named as in its Verilog."""
+    for path, member, _ in component.signature.flatten(component):
+        yield "__".join(str(part) for part in path), path, Shape.cast(member.shape).width, member.flow.value == "In"
+
+
+def wrapper_text(accelerator, device, channels, lanes):
+    """Text of module ``system``: *accelerator* (module ``headrace``) with a *device* (module ``lpddr5x``) a channel."""
+    ports = list(flattened(accelerator))
+    device_ports = list(flattened(device))
+    inner = {name for name, _, _, _ in ports if name.startswith(("axil__", "dfi__"))}
+    declarations = [f"    {way} logic {_range(width)}{name}" for name, (way, width) in PORTS.items()]
+    lines = [f"module {TOP}(", ",\n".join(declarations), ");", CLOCK.format(reset=RESET_CLOCKS), IMPORTS.format(
+                 valid=channels - 1, beats=32 * channels - 1, data=BEAT * channels - 1)]
+    lines += [f"    logic {_range(width)}{name};" for name, _, width, _ in ports]
+    lines += _instance("headrace", "accelerator", {name: name for name, _, _, _ in ports})
+    lines += [f"    assign {name} = 0;" for name, _, _, is_input in ports if is_input and name not in inner]
+    for channel in range(channels):
+        nets = {}
+        for name, path, width, _ in device_ports:
+            if path[0] == "dfi":
+                nets[name] = f"dfi__{channel}__{name.removeprefix('dfi__')}"
+            else:
+                nets[name] = f"device_{channel}__{name}"
+                lines.append(f"    logic {_range(width)}{nets[name]};")
+        lines += _instance("lpddr5x", f"device_{channel}", nets)
+    lines += _register_port()
+    lines += _store(channels)
+    lines += _monitors(channels, lanes)
+    lines.append("endmodule")
+    return "\n".join(lines) + "\n"
+
+
+CLOCK = """
+    logic clk = 0;
+    logic rst = 1;
+    initial clock = 0;
+    always #1 clk = !clk;
+    always_ff @(posedge clk) begin
+        clock <= clock + 1;
+        rst <= clock < {reset};
+    end
+"""
+
+IMPORTS = """
+    import "DPI-C" function void headrace_logit(int index, int unsigned bits);
+    import "DPI-C" function void headrace_violation(longint clock, int channel, int rule, int bank);
+    import "DPI-C" function void headrace_store(
+        int channels, bit [{valid}:0] read_valid, bit [{beats}:0] read_beat, output bit [{data}:0] read_data,
+        input bit [{valid}:0] write_valid, input bit [{beats}:0] write_beat, input bit [{data}:0] write_data);
+"""
+
+
+def _range(width):
+    return "" if width == 1 else f"[{width - 1}:0] "
+
+
+def _instance(module, name, nets):
+    connections = ", ".join(f".{port}({net})" for port, net in nets.items())
+    return [f"    {module} {name}(.clk(clk), .rst(rst), {connections});"]
+
+
+def _register_port():
+    nets = {name: name for name in ("request", "write", "address", "data", "done", "result", "response")}
+    for name in ("awvalid", "awready", "awaddr", "wvalid", "wready", "wdata", "wstrb", "bvalid", "bready", "bresp",
+                 "arvalid", "arready", "araddr", "rvalid", "rready", "rdata", "rresp"):
+        nets[name] = f"axil__{name}"
+    return [*_instance("register_port", "registers", nets), "    assign axil__awprot = 0;",
+            "    assign axil__arprot = 0;", "    assign raised = irq;"]
+
+
+def _store(channels):
+    """One call a clock at most, for all channels that have a beat due."""
+    def joined(name, width=0):
+        parts = [f"device_{channel}__store__{name}" for channel in reversed(range(channels))]
+        return "{" + ", ".join(f"{width}'({part})" if width else part for part in parts) + "}"
+
+    lines = [f"    bit [{BEAT * channels - 1}:0] read_data, fetched;"]
+    lines += [f"    assign device_{n}__store__read_data = read_data[{BEAT * n} +: {BEAT}];" for n in range(channels)]
+    arguments = ", ".join((joined("read_valid"), joined("read_beat", 32), "fetched", joined("write_valid"),
+                           joined("write_beat", 32), joined("write_data")))
+    return [*lines, "    always @(posedge clk)",
+            f"        if (({joined('read_valid')} | {joined('write_valid')}) != 0) begin",
+            f"            headrace_store({channels}, {arguments});", "            read_data <= fetched;", "        end"]
+
+
+def _monitors(channels, lanes):
+    """Taps that hold nothing up: logits as they come, and the end of the run at a broken rule."""
+    lines = ["    always @(posedge clk) begin", "        if (logits__valid) begin"]
+    lines += [f"            headrace_logit(32'(logits__index) + {n}, logits__values[{32 * n} +: 32]);"
+              for n in range(lanes)]
+    lines.append("        end")
+    for channel in range(channels):
+        violation = f"device_{channel}__violation__"
+        lines += [f"        if ({violation}valid) begin",
+                  f"            headrace_violation(clock, {channel}, 32'({violation}rule), 32'({violation}bank));",
+                  "            $finish;", "        end"]
+    return [*lines, "    end"]
