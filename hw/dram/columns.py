@@ -14,15 +14,17 @@ __all__ = ["ColumnEngine"]
 class ColumnEngine(Component):
     """Issues the RD or WR of the running chunk on command phase 1 whenever the rules allow, and CAS before it.
 
-    Enforces tCCD_S, tCCD_L, RD->WR, tWTR_S, tWTR_L and WCK sync from a history of the last commands, and credits; whether
-    the bank is ready (tRCD) is ``ready``. A read is issued only against a credit. CAS goes on phase 0 of the same clock.
+    Enforces tCCD_S, tCCD_L, RD->WR, tWTR_S, tWTR_L and WCK sync from a history of the last commands, and credits;
+    whether the bank is ready (tRCD) is ``ready``. A read is issued only against a credit. CAS goes on phase 0 of the
+    same clock.
 
-    Members: ``head``: the next chunk, taken in the clock of the running chunk's last beat. ``pair``, ``bg``, ``row``: of the
-    next beat, with ``active``; ``ready``: the pair table's answer; ``held``: refresh wants the pair. ``write_low``: address
-    bits 6..0 of the next write beat. ``credit``: entries freed in the receiving FIFOs. ``issue``, ``write``, ``cas``,
-    ``command``: what this clock issues; ``finished``: it is the chunk's last beat. ``no_row``, ``same_group``,
-    ``turning``: why not, for the cause of a lost clock; no credit if none of them. ``rddata_en``: read data is due; ``wck_en``: WCK in sync, both
-    for commands that leave a register in the clock after ``issue``.
+    Members: ``head``: the next chunk, taken in the clock of the running chunk's last beat. ``pair``, ``bg``, ``row``:
+    of the next beat, with ``active``; ``ready``: the pair table's answer; ``held``: refresh wants the pair.
+    ``write_low``: address bits 6..0 of the next write beat. ``credit``: entries freed in the receiving FIFOs.
+    ``issue``, ``write``, ``cas``, ``command``: what this clock issues; ``finished``: it is the chunk's last beat.
+    ``no_row``, ``same_group``, ``turning``: why not, for the cause of a lost clock; no credit if none of them.
+    ``rddata_en``: read data is due; ``wck_en``: WCK in sync, both for commands that leave a register in the clock
+    after ``issue``.
     """
 
     def __init__(self, beat_bits, fifo_beats, timing: Timing):

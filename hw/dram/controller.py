@@ -24,16 +24,17 @@ __all__ = ["ChannelController"]
 class ChannelController(Component):
     """In-order controller with look-ahead, per-bank refresh and grouped writes.
 
-    A beat address has the bank group bit BG1 in bit 0, the column C[5:0] in bits 6..1, the bank pair (BG0, BA1, BA0) in bits
-    9..7 and the row above: a run of beats alternates two bank groups, and one pair's row is 128 beats.
+    A beat address has the bank group bit BG1 in bit 0, the column C[5:0] in bits 6..1, the bank pair (BG0, BA1, BA0)
+    in bits 9..7 and the row above: a run of beats alternates two bank groups, and one pair's row is 128 beats.
 
-    Reads are answered in order, one beat a clock when rows are open; RD issue to ``read.valid`` is RL and the PHY's delay
-    plus one clock. Writes are drained in groups between chunks; a read does not look into the write queue: wait for
-    ``write.idle`` before reading what was written. No command is accepted before ``ready``.
+    Reads are answered in order, one beat a clock when rows are open; RD issue to ``read.valid`` is RL and the PHY's
+    delay plus one clock. Writes are drained in groups between chunks; a read does not look into the write queue: wait
+    for ``write.idle`` before reading what was written. No command is accepted before ``ready``.
 
-    Members: ``read``, ``write``: native ports; ``dfi``; ``ready``: initialised; ``cause``: why this clock had a data beat or
-    not (:class:`hw.dram.causes.Cause`; NO_REQUEST before ``ready``); ``read_beat``, ``write_beat``, ``refreshed``: pulses for
-    counters, in the same clock as the ``cause``, which is the clock that the command is on the DFI bus.
+    Members: ``read``, ``write``: native ports; ``dfi``; ``ready``: initialised; ``cause``: why this clock had a data
+    beat or not (:class:`hw.dram.causes.Cause`; NO_REQUEST before ``ready``); ``read_beat``, ``write_beat``,
+    ``refreshed``: pulses for counters, in the same clock as the ``cause``, which is the clock that the command is on
+    the DFI bus.
     """
 
     def __init__(self, config: Config, timing: Timing | None = None, policy: Policy | None = None):

@@ -23,18 +23,19 @@ def ChunkLayout(beat_bits):  # noqa: N802
 class Lookahead(Component):
     """Queue of chunks with two pointers that run ahead of its head.
 
-    The *claim* pointer takes a chunk's pair for its row as soon as no earlier chunk needs another row of the pair and it is
-    less than ``Policy.claim_beats`` away, asking for a precharge if another row is open. The *activate* pointer follows
-    and asks for the activation. A chunk is offered to the column engine once both have passed it.
-    A claimed pair is not closed before the last chunk that claimed it has finished, except by a refresh out of time.
+    The *claim* pointer takes a chunk's pair for its row as soon as no earlier chunk needs another row of the pair and
+    it is less than ``Policy.claim_beats`` away, asking for a precharge if another row is open. The *activate* pointer
+    follows and asks for the activation. A chunk is offered to the column engine once both have passed it. A claimed
+    pair is not closed before the last chunk that claimed it has finished, except by a refresh out of time.
 
     Members: ``chunks`` in, ``head`` out (latency three clocks when the row is open). ``first_pair``: pair of the head
-    of the queue, ``waiting``: queue not empty. ``issued``: a beat was issued; ``finished`` with ``finished_pair``: the last
-    of a chunk. ``open``, ``claim_row``, ``can_precharge``, ``can_activate``: answers of the pair table for ``claim_pair``
-    and ``activate_pair``. ``held`` with ``held_pair``: a pair that refresh wants closed. ``claim`` with ``claim_pair``,
-    ``claim_new_row``: for the pair table. ``precharge``, ``activate`` (with ``activate_row``): requests for the row engine.
-    ``reopen`` with ``reopen_pair``, ``reopen_row``: the running chunk lost its row to a refresh.
-    ``scan_pair`` asks whether a pair is ``scan_claimed``, or ``scan_far``: not needed within ``refresh_beats``.
+    of the queue, ``waiting``: queue not empty. ``issued``: a beat was issued; ``finished`` with ``finished_pair``:
+    the last of a chunk. ``open``, ``claim_row``, ``can_precharge``, ``can_activate``: answers of the pair table for
+    ``claim_pair`` and ``activate_pair``. ``held`` with ``held_pair``: a pair that refresh wants closed. ``claim``
+    with ``claim_pair``, ``claim_new_row``: for the pair table. ``precharge``, ``activate`` (with ``activate_row``):
+    requests for the row engine. ``reopen`` with ``reopen_pair``, ``reopen_row``: the running chunk lost its row to a
+    refresh. ``scan_pair`` asks whether a pair is ``scan_claimed``, or ``scan_far``: not needed within
+    ``refresh_beats``.
     """
 
     def __init__(self, beat_bits, policy: Policy, refresh_beats):

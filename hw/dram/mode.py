@@ -1,4 +1,5 @@
-"""Mode registers that the controller programs before traffic (JESD209-5 numbering, from LiteDRAM and the LPDDR5 VIP)."""
+"""Mode registers that the controller programs before traffic (JESD209-5 numbering, from LiteDRAM and the LPDDR5
+VIP)."""
 
 __all__ = ["MODE_REGISTERS"]
 

@@ -26,11 +26,11 @@ class PairTable(Component):
 
     Lookups answer in the same clock; updates are seen in the next.
 
-    Members: ``open``, one bit a pair. ``column.ready``: the pair is open and its bank in the group BG1 = ``bg`` can take a
-    column command. ``prepare``, ``refresh``: ``can_precharge``; ``activate.ready``; ``refresh.ready``: the closed pair can
-    be refreshed. ``prepare.row``: row that the pair was last claimed for. Updates, each a valid with a pair:
-    ``opened`` (second ACT-2), ``closed`` (second PRE), ``refreshed`` (REF), ``accessed`` (RD or WR), ``claimed`` (with row);
-    none may come in the first eight clocks after reset.
+    Members: ``open``, one bit a pair. ``column.ready``: the pair is open and its bank in the group BG1 = ``bg`` can
+    take a column command. ``prepare``, ``refresh``: ``can_precharge``; ``activate.ready``; ``refresh.ready``: the
+    closed pair can be refreshed. ``prepare.row``: row that the pair was last claimed for. Updates, each a valid with
+    a pair: ``opened`` (second ACT-2), ``closed`` (second PRE), ``refreshed`` (REF), ``accessed`` (RD or WR),
+    ``claimed`` (with row); none may come in the first eight clocks after reset.
     """
 
     def __init__(self, timing: Timing, row_bits):

@@ -16,12 +16,13 @@ class Refresher(Component):
     Every tREFI / 8 the debt grows by one REFpb. While it is positive (or while nothing is asked for, down to
     ``-Policy.pull_in``), one pair a clock is looked at; a pair is taken if it has not been refreshed in this round of
     eight and no chunk needs it soon (debt below ``urgent``), no chunk has claimed it (below ``hard``), or in any case
-    (from ``hard`` on). The taken pair is held: no claim, no activation, no column command; it is precharged and refreshed.
-    So the debt stays at most ``hard`` + 1, and a pair waits less than (pull_in + hard + 8) / 8 + 2 tREFI.
+    (from ``hard`` on). The taken pair is held: no claim, no activation, no column command; it is precharged and
+    refreshed. So the debt stays at most ``hard`` + 1, and a pair waits less than (pull_in + hard + 8) / 8 + 2 tREFI.
 
     Members: ``enable`` starts the accounts. ``quiet``: nothing is asked for. ``scan_pair`` with the answers
-    ``scan_claimed``, ``scan_far``. ``held``, ``held_pair``: the taken pair. ``open``, ``can_precharge``, ``can_refresh``:
-    answers of the pair table for it. ``precharge`` and ``refresh``: requests; ``taken``: the REF was issued.
+    ``scan_claimed``, ``scan_far``. ``held``, ``held_pair``: the taken pair. ``open``, ``can_precharge``,
+    ``can_refresh``: answers of the pair table for it. ``precharge`` and ``refresh``: requests; ``taken``: the REF was
+    issued.
     """
 
     def __init__(self, timing: Timing, policy: Policy):

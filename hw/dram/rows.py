@@ -12,13 +12,14 @@ __all__ = ["RowEngine"]
 class RowEngine(Component):
     """Turns requests for bank pairs into commands, one command a clock, and keeps the rank's row timing.
 
-    Enforces tRRD, tFAW, tAAD, tpbR2pbR, tpbR2act, ACT->REFpb, tPPD; what depends on a pair's own state is the requester's
-    part (:class:`hw.dram.pairs.PairTable`). Priority: refresh, activate, precharge. An activate is ACT-1, ACT-2 of
-    bank 0, then of bank 1 (five clocks at tRRD 6); a precharge is two PRE (two clocks); a refresh one REF.
+    Enforces tRRD, tFAW, tAAD, tpbR2pbR, tpbR2act, ACT->REFpb, tPPD; what depends on a pair's own state is the
+    requester's part (:class:`hw.dram.pairs.PairTable`). Priority: refresh, activate, precharge. An activate is ACT-1,
+    ACT-2 of bank 0, then of bank 1 (five clocks at tRRD 6); a precharge is two PRE (two clocks); a refresh one REF.
 
-    Members: ``refresh``, ``activate``, ``precharge``: requests, taken in the clock in which ``taken`` is high, which is also
-    the clock of the first command. ``opened``, ``closed``: high with ``done_pair`` in the clock of the last command of an activate or a precharge.
-    ``hold``: the phase is needed for CAS, no command in this clock. ``command``, ``cs``: this clock's command.
+    Members: ``refresh``, ``activate``, ``precharge``: requests, taken in the clock in which ``taken`` is high, which
+    is also the clock of the first command. ``opened``, ``closed``: high with ``done_pair`` in the clock of the last
+    command of an activate or a precharge. ``hold``: the phase is needed for CAS, no command in this clock.
+    ``command``, ``cs``: this clock's command.
     """
 
     def __init__(self, timing: Timing, row_bits):

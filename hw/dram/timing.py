@@ -1,7 +1,7 @@
 """LPDDR5X timing: one table with a source for each row, and the controller clocks derived from it.
 
-Sources: R21 Ramulator 2.1 ``lpddr5.py``; LD LiteDRAM ``phy/lpddr5``; G5 gem5 ``lpddr5.py``; DP DRAMPower 6.2; LP6 LPDDR6
-timing tables; L4 LPDDR4 practice. They cite JESD209-5B and JESD209-6.
+Sources: R21 Ramulator 2.1 ``lpddr5.py``; LD LiteDRAM ``phy/lpddr5``; G5 gem5 ``lpddr5.py``; DP DRAMPower 6.2; LP6
+LPDDR6 timing tables; L4 LPDDR4 practice. They cite JESD209-5B and JESD209-6.
 """
 
 from dataclasses import dataclass, fields

@@ -17,14 +17,14 @@ class WriteQueue(Component):
     """Holds accepted writes until they are worth a turn of the bus, then turns them into chunks.
 
     A drain takes all beats present when it starts; it starts when only ``Policy.write_reserve`` places are free, on
-    ``flush``, when nothing was read for a while (``quiet``) or nothing written for ``Policy.write_timeout`` clocks. Between
-    two drains at least one waiting read chunk is let through. Neighbouring beats of one row form one chunk; a beat
-    a clock is looked at.
+    ``flush``, when nothing was read for a while (``quiet``) or nothing written for ``Policy.write_timeout`` clocks.
+    Between two drains at least one waiting read chunk is let through. Neighbouring beats of one row form one chunk; a
+    beat a clock is looked at.
 
-    Members: ``port``, the native write port; ``flush``; ``quiet``; ``read_waiting``, ``read_taken``: a read chunk waits, or
-    was let in; ``chunks`` out; ``draining``: the chunk queue is reserved for writes. ``low``: address bits 6..0 of the
-    next beat to issue; ``issued``: its WR is issued in this clock. ``wrdata``, ``wrdata_en``: the data, on the bus WL after
-    a command that leaves a register in the clock after ``issued``.
+    Members: ``port``, the native write port; ``flush``; ``quiet``; ``read_waiting``, ``read_taken``: a read chunk
+    waits, or was let in; ``chunks`` out; ``draining``: the chunk queue is reserved for writes. ``low``: address bits
+    6..0 of the next beat to issue; ``issued``: its WR is issued in this clock. ``wrdata``, ``wrdata_en``: the data,
+    on the bus WL after a command that leaves a register in the clock after ``issued``.
     """
 
     def __init__(self, depth, beat_bits, timing: Timing, policy: Policy):
@@ -64,7 +64,8 @@ class WriteQueue(Component):
         m.d.comb += [
             self.port.beats.ready.eq((tail - sent)[:index + 1] != depth),
             accept.eq(self.port.beats.valid & self.port.beats.ready),
-            write_address.addr.eq(tail), write_address.data.eq(self.port.beats.payload.beat), write_address.en.eq(accept),
+            write_address.addr.eq(tail), write_address.en.eq(accept),
+            write_address.data.eq(self.port.beats.payload.beat),
             write_data.addr.eq(tail), write_data.data.eq(self.port.beats.payload.data), write_data.en.eq(accept),
             self.port.idle.eq(tail == issued),
         ]

@@ -19,11 +19,11 @@ _START = 1 << 30
 class Checker(Component):
     """Takes both command phases of a clock, in order, and says which rules they break.
 
-    Members: ``p0``, ``p1``: command words; ``wck_en``: the WCK pin; ``mode_ready``, ``mode_good``: mode registers written,
-    and as needed; ``mode_write`` with ``mode_register``, ``mode_value``: an MRW. ``broken``: a bit a :class:`Rule`,
-    in the clock of the command; ``bank``: the bank of the last command that broke one. ``access``: for each phase, a RD or
-    WR to carry out at ``beat`` (row, bank pair, column, BG1 as the controller maps addresses). ``activated``,
-    ``refreshed_pairs``: for counters.
+    Members: ``p0``, ``p1``: command words; ``wck_en``: the WCK pin; ``mode_ready``, ``mode_good``: mode registers
+    written, and as needed; ``mode_write`` with ``mode_register``, ``mode_value``: an MRW. ``broken``: a bit a
+    :class:`Rule`, in the clock of the command; ``bank``: the bank of the last command that broke one. ``access``: for
+    each phase, a RD or WR to carry out at ``beat`` (row, bank pair, column, BG1 as the controller maps addresses).
+    ``activated``, ``refreshed_pairs``: for counters.
     """
 
     def __init__(self, timing: DeviceTiming, beat_bits):

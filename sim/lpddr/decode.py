@@ -9,8 +9,8 @@ __all__ = ["Decoder"]
 
 
 class Decoder(Component):
-    """Combinational. Exactly one of the kinds is high while ``cs``; ``illegal`` covers commands that the model does not have
-    (BL32, masked writes, auto-precharge, MRR, self-refresh, power-down, MPC, FIFO, RFM)."""
+    """Combinational. Exactly one of the kinds is high while ``cs``; ``illegal`` covers commands that the model does
+    not have (BL32, masked writes, auto-precharge, MRR, self-refresh, power-down, MPC, FIFO, RFM)."""
 
     KINDS = ("nop", "act1", "act2", "rd", "wr", "cas", "pre", "ref", "mrw1", "mrw2", "illegal")
 

@@ -21,9 +21,9 @@ _TRAINING_CLOCKS = 16
 class Device(Component):
     """Sixteen banks in BG mode behind an ideal PHY, checked command by command.
 
-    Read data is on the DFI bus RL after the RD, write data is taken WL after the WR. Traffic before the mode registers are
-    set, or with registers that disagree with RL, WL, BG mode or WCK:CK 4:1, is refused. Not modelled: BL32, masked
-    writes, auto-precharge, self-refresh, power-down, MRR, training (all reported as ILLEGAL).
+    Read data is on the DFI bus RL after the RD, write data is taken WL after the WR. Traffic before the mode
+    registers are set, or with registers that disagree with RL, WL, BG mode or WCK:CK 4:1, is refused. Not modelled:
+    BL32, masked writes, auto-precharge, self-refresh, power-down, MRR, training (all reported as ILLEGAL).
 
     Members: ``dfi``. ``store``: ``read_valid`` with ``read_beat`` is a read that is due: ``read_data`` is wanted in the
     *next* clock; ``write_valid``, ``write_beat``, ``write_data``: commit at the end of this clock. A read never comes

@@ -27,7 +27,8 @@ _WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIV
            "WIDTHTRUNC")
 
 
-def run_pattern(pattern, *, config=None, clocks=500_000, seed=1, timing=None, policy=None, device_timing=None, limit=300):
+def run_pattern(pattern, *, config=None, clocks=500_000, seed=1, timing=None, policy=None, device_timing=None,
+                limit=300):
     """Figures of *pattern* (``stream``, ``mix`` or ``random2k``), counted from the first data beat for *clocks* clocks.
 
     *config*: a :class:`hw.config.Config`, default preset ``demo``. *timing*, *policy* of the controller and
@@ -46,8 +47,8 @@ def run_pattern(pattern, *, config=None, clocks=500_000, seed=1, timing=None, po
     program = compile_model("streambench", files, top="streambench", cflags="-march=native", cocotb=False,
                             args=["--x-assign", "fast", "--x-initial", "fast", "-O3", "-Wall", "-Wfuture-PROCASSINIT",
                                   *(f"-Wno-{w}" for w in _WAIVED)])
-    output = subprocess.run([program, str(clocks * 20)], capture_output=True, text=True, check=True, timeout=limit).stdout
-    raw = json.loads(output)
+    run = subprocess.run([program, str(clocks * 20)], capture_output=True, text=True, check=True, timeout=limit)
+    raw = json.loads(run.stdout)
     if not raw["done"]:
         raise RuntimeError(f"{pattern}: not done after {raw['simulated']} clocks; causes {raw['causes']}")
     data = raw["causes"][Cause.DATA.value]

@@ -52,9 +52,9 @@ def _contents(beat):
 class StreamBench(Component):
     """Controller, device and traffic of one channel. Counts from the first data beat for ``clocks`` clocks.
 
-    Members: ``done``; ``data_clocks`` and so on: clocks of each :class:`hw.dram.causes.Cause`; ``errors``: read beats with the wrong data
-    or written beats with the wrong data or place; the device's ``broken``, ``violations``, ``refreshes``, ``activates``,
-    ``reads``, ``writes`` (not limited to the counted clocks).
+    Members: ``done``; ``data_clocks`` and so on: clocks of each :class:`hw.dram.causes.Cause`; ``errors``: read beats
+    with the wrong data or written beats with the wrong data or place; the device's ``broken``, ``violations``,
+    ``refreshes``, ``activates``, ``reads``, ``writes`` (not limited to the counted clocks).
     """
 
     def __init__(self, config: Config, pattern: Pattern, *, clocks=500_000, seed=1, timing=None, policy=None,
@@ -106,7 +106,8 @@ class StreamBench(Component):
         offset = Signal(7)
         read = controller.read
         m.d.comb += [
-            read.command.valid.eq(1), read.command.payload.beat.eq(asked.beat), read.command.payload.last.eq(asked.last),
+            read.command.valid.eq(1), read.command.payload.beat.eq(asked.beat),
+            read.command.payload.last.eq(asked.last),
             asked.next.eq(read.command.ready), read.credit.eq(read.valid),
             expected.next.eq(read.valid & (offset == expected.last)),
         ]
