@@ -150,7 +150,7 @@ class Driver:
         return values[:layout.shape.vocab].astype(np.float32)
 
     async def abort(self):
-        """Drop a run."""
+        """Drop a run; the accelerator needs a reset before the next."""
         await self.write("control", abort=1)
 
     def _explain(self, error):

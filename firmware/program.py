@@ -17,7 +17,7 @@ from hw.isa import (
 )
 
 __all__ = ["Program", "access", "execute_loop", "execute_next", "execute_end", "slice_of", "slice_record", "vector_of",
-           "vector_record", "words_of"]
+           "vector_record", "walk", "words_of"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,28 @@ def slice_of(record):
 def vector_of(record):
     """The vector record in an execute record."""
     return VectorRecord.from_bits(record.payload & ((1 << VectorRecord.size) - 1))
+
+
+def walk(records, head):
+    """(record, layer) in the order of one step; *head* says whether it computes logits."""
+    index, layer, first, last = 0, 0, 0, 0
+    met = {Condition.ALWAYS: True, Condition.WITH_HEAD: head, Condition.WITHOUT_HEAD: not head}
+    while True:
+        record = records[index]
+        index += 1
+        if not met[record.condition]:
+            continue
+        match record.kind.name:
+            case "END":
+                return
+            case "LOOP":
+                first, layer = index, 0
+                last = (record.beats if isinstance(record.kind, AccessKind) else record.count) - 1
+            case "NEXT":
+                layer = layer + 1 if layer < last else 0
+                index = first if layer else index
+            case _:
+                yield record, layer
 
 
 def words_of(records, words):

@@ -6,14 +6,13 @@ fences are counted, so that a wrong order, size or fence shows as an error and n
 """
 
 from collections import deque
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from firmware.blocks import Unpacked
-from firmware.program import slice_of, vector_of
+from firmware.program import slice_of, vector_of, walk
 from hw.config import BEAT_BYTES, BLOCK
-from hw.isa import AccessKind, Condition, ExecuteKind, Format, Index, Region, RowScale, SliceKind, VectorKind
+from hw.isa import ExecuteKind, Format, Region, RowScale, SliceKind, VectorKind
 from sim.golden.activation import silu_mul
 from sim.golden.attention import attend
 from sim.golden.block import KV_BITS, Blocks, quantise
@@ -23,73 +22,9 @@ from sim.golden.matrix import Weights
 from sim.golden.matvec import Matrix
 from sim.golden.norm import sum_of_squares
 from sim.golden.rope import rotate
+from sim.program_memory import ChannelMemories, ProgramError
 
-__all__ = ["ProgramError", "ProgramModel", "walk"]
-
-DATA_BEATS = {Format.Q4_0: 8, Format.Q4_1: 4, Format.Q8_0: 16}
-"""Data beats behind a full scale beat."""
-
-
-class ProgramError(Exception):
-    """The programs and the image do not fit each other."""
-
-
-def walk(records, head):
-    """(record, layer) in the order of one step; *head* says whether it computes logits."""
-    index, layer, first, last = 0, 0, 0, 0
-    met = {Condition.ALWAYS: True, Condition.WITH_HEAD: head, Condition.WITHOUT_HEAD: not head}
-    while True:
-        record = records[index]
-        index += 1
-        if not met[record.condition]:
-            continue
-        match record.kind.name:
-            case "END":
-                return
-            case "LOOP":
-                first, layer = index, 0
-                last = (record.beats if isinstance(record.kind, AccessKind) else record.count) - 1
-            case "NEXT":
-                layer = layer + 1 if layer < last else 0
-                index = first if layer else index
-            case _:
-                yield record, layer
-
-
-class Beats:
-    """A queue of beats."""
-
-    def __init__(self):
-        self._parts = deque()
-        self.count = 0
-
-    def push(self, beats):
-        if len(beats):
-            self._parts.append(beats)
-            self.count += len(beats)
-
-    def pop(self, count):
-        if count > self.count:
-            raise ProgramError(f"{count} beats wanted, {self.count} in the stream")
-        self.count -= count
-        taken = []
-        while count:
-            part = self._parts.popleft()
-            taken.append(part[:count])
-            if len(part) > count:
-                self._parts.appendleft(part[count:])
-            count -= len(taken[-1])
-        return np.concatenate(taken) if taken else np.empty((0, BEAT_BYTES), np.uint8)
-
-
-@dataclass
-class Stream:
-    """What one channel's reader fetched in a step."""
-
-    data: Beats = field(default_factory=Beats)
-    scales: Beats = field(default_factory=Beats)
-    tables: list = field(default_factory=list)  # of each layer, physical page numbers
-
+__all__ = ["ProgramModel"]
 
 class ProgramModel:
     """An accelerator of *config* with *memories*, a uint8 array a channel, from beat 0.
@@ -100,11 +35,9 @@ class ProgramModel:
     def __init__(self, config, memories, program, registers):
         self.config = config
         self.program = program
-        self._memories = [memory.reshape(-1, BEAT_BYTES) for memory in memories]
+        self._memories = ChannelMemories(config, memories, registers)
         self._shape = registers["heads"]
-        self._page = registers["page"]["page_beats"]
-        self._page_head = registers["page_head"]
-        self._kv_base = registers["kv_base"]["beat"]
+        self._exponent_beats = registers["page_head"]["exponent_beats"]
         self.hidden = registers["hidden"]["elements"]
         constants = [np.uint32(registers[name]["value"]) for name in ("inverse_hidden", "epsilon", "query_scale")]
         self._inverse_hidden, self._epsilon, self._query_scale = (bits.view(np.float32) for bits in constants)
@@ -118,57 +51,14 @@ class ProgramModel:
         self._operands, self._newest = {}, {}
         self._newest_ready = 0
         self._heads, self._attended = [], []
-        self._streams = [self._fetch(channel, token, head) for channel in range(self.config.channels)]
+        self._streams = [self._memories.fetch(channel, self.program.access, token, position, head)
+                         for channel in range(self.config.channels)]
         self._layer_tables = deque(zip(*(stream.tables for stream in self._streams), strict=True))
-        self._table = None
         self._run(deque(record for record, _ in walk(self.program.execute, head)))
         left = [(stream.data.count, stream.scales.count) for stream in self._streams]
         if any(map(any, left)) or any(self._fences.values()) or self._newest_ready:
             raise ProgramError(f"left after the step: beats {left}, fences {self._fences}, newest {self._newest_ready}")
         return self._logits
-
-    def _fetch(self, channel, token, head):
-        """The stream that the access program brings in *channel*."""
-        memory, stream = self._memories[channel], Stream()
-        factors = {Index.NONE: 0, Index.TOKEN: token, Index.POSITION: self.position}
-        for record, layer in walk(self.program.access, head):
-            factors[Index.LAYER] = layer
-            base = record.base + record.stride * factors[record.index]
-            beats = memory[base:base + record.beats]
-            match record.kind:
-                case AccessKind.VECTOR:
-                    stream.data.push(beats)
-                case AccessKind.WEIGHTS:
-                    is_scale = np.arange(record.beats) % (DATA_BEATS[record.format] + 1) == 0
-                    stream.scales.push(beats[is_scale])
-                    stream.data.push(beats[~is_scale])
-                case AccessKind.TABLE:
-                    stream.tables.append(np.ascontiguousarray(beats).view("<u4").reshape(-1))
-                case AccessKind.KV_K | AccessKind.KV_V:
-                    self._fetch_pages(channel, stream, record)
-        return stream
-
-    def _tokens(self, channel):
-        """Older tokens that *channel* holds."""
-        slot, owner = divmod(self.position, self.config.channels)
-        return slot + (channel < owner)
-
-    def _fetch_pages(self, channel, stream, record):
-        """K with the exponents, or V, of a KV head."""
-        slots, blocks = self.config.page_slots, self._shape["head_blocks"]
-        exponents = self._page_head["exponent_beats"]
-        values = record.kind is AccessKind.KV_V
-        left, number = self._tokens(channel), 0
-        while left > 0:
-            base = self._head_base(stream.tables[-1][number], record.head)
-            if not values:
-                stream.scales.push(self._memories[channel][base:base + 2 * exponents])
-            base += 2 * exponents + slots * blocks * values
-            stream.data.push(self._memories[channel][base:base + min(left, slots) * blocks])
-            left, number = left - slots, number + 1
-
-    def _head_base(self, page, head):
-        return self._kv_base + int(page) * self._page + head * self._page_head["head_beats"]
 
     def _run(self, todo):
         """Dispatch and execute in order, with one record at each of slices and vector unit."""
@@ -240,16 +130,17 @@ class ProgramModel:
 
     def _keys(self, channel):
         """(exponents of K, of V, mantissas of K) of a channel's tokens, (tokens, blocks[, 32])."""
-        tokens, blocks, slots = self._tokens(channel), self._shape["head_blocks"], self.config.page_slots
+        tokens = self._memories.tokens(channel, self.position)
+        blocks, slots = self._shape["head_blocks"], self.config.page_slots
         pages = -(-tokens // slots)
-        beats = self._page_head["exponent_beats"]
+        beats = self._exponent_beats
         exponents = self._streams[channel].scales.pop(2 * pages * beats).reshape(pages, 2, beats * BEAT_BYTES)
         exponents = exponents[:, :, :slots * blocks].reshape(pages, 2, slots, blocks)
         k, v = (exponents[:, n].reshape(-1, blocks)[:tokens].astype(np.int32) for n in range(2))
         return k, v, self._mantissas(channel)
 
     def _mantissas(self, channel):
-        tokens, blocks = self._tokens(channel), self._shape["head_blocks"]
+        tokens, blocks = self._memories.tokens(channel, self.position), self._shape["head_blocks"]
         beats = self._streams[channel].data.pop(tokens * blocks)
         return beats.view(np.int8).reshape(tokens, blocks, BLOCK).astype(np.int32)
 
@@ -311,43 +202,25 @@ class ProgramModel:
         self._fences[Region.QUERY] += 1
 
     def _on_key(self, record, y):
-        self._newest["K"] = quantise(rotate(self._pairs(y), self._rope), KV_BITS)
+        natural = quantise(rotate(self._pairs(y), self._rope), KV_BITS)
+        pairs = natural.mantissas.reshape(-1, self.config.lanes, 2).swapaxes(1, 2)
+        self._newest["K"] = natural._replace(mantissas=pairs.reshape(natural.mantissas.shape))
 
     def _on_value(self, record, y):
         self._newest["V"] = quantise(y.reshape(self._shape["kv_heads"], -1), KV_BITS)
         self._newest_ready += 1
-        self._write_newest(self._layer_tables.popleft())
-
-    def _write_newest(self, tables):
-        """The KV writer: blocks and exponents of the newest token to its page."""
-        slot, channel = divmod(self.position, self.config.channels)
-        logical, slot = divmod(slot, self.config.page_slots)
-        memory, lanes = self._memories[channel], self.config.lanes
-        first, exponents = slot * self._shape["head_blocks"], self._page_head["exponent_beats"]
-        for head in range(self._shape["kv_heads"]):
-            base = self._head_base(tables[channel][logical], head)
-            for number, (name, blocks) in enumerate(self._newest.items()):
-                mantissas = blocks.mantissas[head]
-                if name == "K":
-                    mantissas = mantissas.reshape(-1, lanes, 2).swapaxes(1, 2).reshape(-1, BLOCK)
-                at = base + 2 * exponents + number * self.config.page_slots * self._shape["head_blocks"] + first
-                memory[at:at + len(mantissas)] = mantissas.astype(np.int8).view(np.uint8)
-                beat = memory[base + number * exponents + first // BEAT_BYTES]
-                if first % BEAT_BYTES == 0:
-                    beat[:] = 0
-                beat[first % BEAT_BYTES:][:len(mantissas)] = blocks.exponents[head]
+        self._memories.write_newest(self._layer_tables.popleft(), self.position, self._newest)
 
     def _on_attention(self, record, payload):
-        """One KV head; all of them make the operand of O."""
+        """One KV head; all of them make the operand of O. Queries are brought to the order of stored keys."""
         number, lanes = len(self._attended), self.config.lanes
         keys, values = payload
-        key_exponents, value_exponents = (self._in_order([part[n] for part in keys]) for n in range(2))
-        stored = self._in_order([part[2] for part in keys])
-        pairs = stored.reshape(*stored.shape[:2], BLOCK // (2 * lanes), 2, lanes)
-        mantissas = pairs.swapaxes(3, 4).reshape(stored.shape)
-        keys = with_newest(mantissas, key_exponents, self._newest["K"], number)
+        key_exponents, value_exponents, key_mantissas = (self._in_order([part[n] for part in keys]) for n in range(3))
+        keys = with_newest(key_mantissas, key_exponents, self._newest["K"], number)
         values = with_newest(self._in_order(values), value_exponents, self._newest["V"], number)
         queries = Blocks(*(part[None, number] for part in self._queries))
+        pairs = queries.mantissas.reshape(-1, lanes, 2).swapaxes(1, 2)
+        queries = queries._replace(mantissas=pairs.reshape(queries.mantissas.shape))
         visible = np.ones((1, self.position + 1), bool)
         self._attended.append(attend(queries, keys, values, self.config.mantissa_bits, visible).out.reshape(-1))
         if len(self._attended) < self._shape["kv_heads"]:

@@ -15,6 +15,7 @@ from firmware.program import (
     slice_record,
     vector_of,
     vector_record,
+    walk,
     words_of,
 )
 from hw.config import preset
@@ -47,28 +48,6 @@ def config():
 def plain(const):
     """A constant of a struct layout as a dict of integers."""
     return unpack(const.shape(), const.as_bits())
-
-
-def walk(records, head):
-    """(record, layer) in the order of one step."""
-    index, layer, first, last = 0, 0, None, None
-    while True:
-        record = records[index]
-        index += 1
-        met = {Condition.ALWAYS: True, Condition.WITH_HEAD: head, Condition.WITHOUT_HEAD: not head}[record.condition]
-        if not met:
-            continue
-        match record.kind.name:
-            case "END":
-                return
-            case "LOOP":
-                first, layer = index, 0
-                last = (record.count if record.shape() == ExecuteRecord else record.beats) - 1
-            case "NEXT":
-                layer = layer + 1 if layer < last else 0
-                index = first if layer else index
-            case _:
-                yield record, layer
 
 
 class Expected:

@@ -13,7 +13,8 @@ from firmware.program import Program, access, slice_of, words_of
 from hw.config import BEAT_BYTES, preset
 from hw.isa import PROGRAM_DEPTH, AccessKind, ExecuteKind, Format
 from sim.golden.model import GoldenModel
-from sim.program_model import ProgramError, ProgramModel
+from sim.program_memory import ProgramError
+from sim.program_model import ProgramModel
 from sim.random_model import RandomLlama, write_model
 
 CASES = {

@@ -21,7 +21,8 @@ PROMPT = [7, 250, 31, 4]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return read_model(write_model(tmp_path_factory.mktemp("model") / "model.gguf", RandomLlama(vocab=301, context=40, tied=False)))
+    path = tmp_path_factory.mktemp("model") / "model.gguf"
+    return read_model(write_model(path, RandomLlama(vocab=301, context=40, tied=False)))
 
 
 @pytest.fixture(scope="module")

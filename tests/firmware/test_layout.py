@@ -7,10 +7,10 @@ import pytest
 from firmware.compiler import build_program
 from firmware.errors import UserError
 from firmware.layout import LAYER_ROLES, ModelShape, plan_layout
+from firmware.program import walk
 from firmware.traffic import step_traffic
 from hw.config import preset
 from hw.isa import AccessKind, Format
-from sim.program_model import walk
 
 
 def formats(layers, head):
