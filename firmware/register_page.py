@@ -31,8 +31,8 @@ def register_page():
             lines.append(f"| {head} | {bits(field)} | {name} | {ACCESS[field.kind]} | {meaning} |")
             head = " | "
     for window in known.windows.values():
-        lines.append(f"| {window.address:#05x} | {window.name} | | {window.words} words | write, while no run goes on | "
-                     "Records of hw/isa.py, low word first. |")
+        head = f"{window.address:#05x} | {window.name}"
+        lines.append(f"| {head} | | {window.words} words | write, while no run goes on | Records of hw/isa.py. |")
     return "\n".join(lines) + "\n"
 
 
