@@ -41,7 +41,7 @@ class Registers(Component):
     settings, start, cancel, program_valid, program : to the sequencer.
     busy, done, failed, error, tokens : from the sequencer. ``tokens`` go to a FIFO of 256; a full one stalls the run.
     ready : all channels are initialised.
-    vector_error : the vector unit met an infinity or NaN (a pulse or level); kept until the next start.
+    vector_error : the vector unit met an infinity or NaN; kept here until the next ``start``, which must end it there.
     counters, clear_counters : performance counters.
     geometry, constants : shape of the model for the other blocks.
     """
@@ -80,10 +80,10 @@ class Registers(Component):
         values, inputs, config = file.values, file.inputs, self._config
 
         vector_error = Signal()
-        with m.If(self.vector_error):
-            m.d.sync += vector_error.eq(1)
-        with m.Elif(self.start):
+        with m.If(self.start):
             m.d.sync += vector_error.eq(0)
+        with m.Elif(self.vector_error):
+            m.d.sync += vector_error.eq(1)
         m.d.comb += [
             inputs.build.channels.eq(config.channels),
             inputs.build.lanes.eq(config.lanes),
