@@ -108,6 +108,11 @@ class Config:
     def head_blocks(self):
         return self.max_head_dim // BLOCK
 
+    @property
+    def query_blocks(self):
+        """Query blocks of one pool row: every pass of every KV head."""
+        return self.max_kv_heads * self.max_passes * self.head_blocks
+
     def override(self, **changes):
         """A copy with some fields changed, checked again; an unknown name raises :class:`ConfigError`."""
         known = {f.name for f in fields(self)}

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out, Signature
 from hw.config import BLOCK, Config
 from hw.isa import ADDRESS_BITS, AccessKind, Format, Region, SliceRecord
 
-__all__ = ["BEAT", "GUARD_BITS", "SCORE_BITS", "SUM_BITS", "ChunkCommand", "LogitBeat", "MaximumItem", "MergedMaximum", "NewestKind",
+__all__ = ["BEAT", "GUARD_BITS", "SCORE_BITS", "SUM_BITS", "ChunkCommand", "LogitBeat", "MaximumItem", "NewestKind",
            "OperandBus", "Geometry", "MergedItem", "PartialItem", "Position", "ReaderRecord", "SliceDispatch",
            "accumulator_bits", "chunk_read_signature", "write_signature"]
 
@@ -101,11 +101,6 @@ def MaximumItem(config: Config):  # noqa: N802
         "score": ArrayLayout(SCORE_BITS, config.v_kv),  # each signed; -(2**23 - 1) if the channel has no token
         "exponent": ArrayLayout(8, config.head_blocks),
     })
-
-
-def MergedMaximum(config: Config):  # noqa: N802
-    """Broadcast of :func:`MaximumItem` over all channels from the merge to the slices, once a pass of each head in turn."""
-    return Signature({"valid": Out(1), "item": Out(MaximumItem(config))})
 
 
 def PartialItem(config: Config, bits=SUM_BITS):  # noqa: N802

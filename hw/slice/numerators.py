@@ -30,7 +30,7 @@ DEPTH = 16
 
 
 def merged_maximum_signature(config: Config):
-    """Broadcast of the maxima over all channels, one item a pass of each head in turn. The merge drives it; no ready."""
+    """Broadcast of the maxima over all channels: one item a pass of each head in turn, without ready."""
     return Signature({"valid": Out(1), "item": Out(MaximumItem(config))})
 
 

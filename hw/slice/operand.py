@@ -19,12 +19,11 @@ def region_blocks(config: Config):
     """
     widest = max(config.max_hidden, config.max_ffn) // BLOCK
     attention = config.max_kv_heads * config.max_group * config.head_blocks
-    query = config.max_kv_heads * config.max_passes * config.head_blocks
     return {
         Region.HIDDEN: config.max_hidden // BLOCK,
         Region.ATTENTION: min(attention, widest),
         Region.FFN: config.max_ffn // BLOCK,
-        Region.QUERY: min(query, widest + 1),
+        Region.QUERY: config.query_blocks,
     }
 
 

@@ -1,6 +1,6 @@
 """Terms placed on a fixed-point grid: dot products of pool rows, and the minima of Q4_1 blocks."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import Config

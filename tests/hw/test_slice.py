@@ -10,3 +10,8 @@ from sim.tb.slice_bench import CONFIG
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_slice_matrix(seed):
     run_bench(Slice(CONFIG), "sim.tb.slice_matrix", seed=seed)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_slice_attention(seed):
+    run_bench(Slice(CONFIG), "sim.tb.slice_attention", seed=seed)
