@@ -9,7 +9,9 @@ __all__ = ["WriteArbiter"]
 
 
 class WriteArbiter(Component):
-    """Merges ``count`` write ports; of two in the same clock the lower number goes first. Latency one clock, a beat a clock.
+    """Merges ``count`` write ports; of two in the same clock the lower number goes first.
+
+    Latency one clock, a beat a clock.
 
     ``idle`` of every writer is low while any accepted beat is on its way.
 

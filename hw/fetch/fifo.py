@@ -95,7 +95,7 @@ class PrefetchFifo(Component):
     def __init__(self, config: Config):
         self._config = config
         if config.page_slots > 32:
-            raise ConfigError(f"preset {config.name}: page_slots is {config.page_slots}; the scale FIFO needs 32 or less")
+            raise ConfigError(f"preset {config.name}: page_slots is {config.page_slots}; the scale FIFO takes 32")
         super().__init__({
             "i": In(prefetch_signature()),
             "data": Out(stream.Signature(BEAT)),

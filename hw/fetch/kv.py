@@ -25,8 +25,8 @@ def table_lines(config: Config):
 def WalkJob(config: Config):  # noqa: N802
     """One run (``paged`` = 0: ``beat`` and ``tag`` as they are), or the runs of one KV head.
 
-    Paged: ``tokens`` >= 1 tokens from logical page 0 on. K with the exponents of K and V, or (``values``) V. ``tag.beats``
-    is ignored; ``tag.capture`` applies to the last page.
+    Paged: ``tokens`` >= 1 tokens from logical page 0 on. K with the exponents of K and V, or (``values``) V.
+    ``tag.beats`` is ignored; ``tag.capture`` applies to the last page.
     """
     return StructLayout({
         "paged": 1,
@@ -39,16 +39,16 @@ def WalkJob(config: Config):  # noqa: N802
 
 
 class PageWalker(Component):
-    """Turns jobs into runs, in order: one run a clock, across jobs too; a page never costs a bubble. Latency five clocks.
+    """Turns jobs into runs, in order: one run a clock, across jobs too. Latency five clocks.
 
-    A page of one KV head is contiguous: exponents of K, exponents of V, K, V (see :func:`hw.interfaces.Geometry`). A page's
-    run covers the tokens it holds, so a page without an older token is not read.
+    A page of one KV head is contiguous: exponents of K, exponents of V, K, V (see :func:`hw.interfaces.Geometry`). The
+    run of a page covers the tokens it holds, so a page without an older token is not read.
 
     The table buffer holds one layer's physical page numbers, ``page_bits`` each. The caller starts no paged job before
     its table is in the buffer.
 
-    Members: ``jobs``, ``runs``; ``table_valid``/``table_line``/``table_data``: eight entries of 32 bits into the buffer;
-    ``geometry``.
+    Members: ``jobs``, ``runs``; ``table_valid``/``table_line``/``table_data``: eight entries of 32 bits into the
+    buffer; ``geometry``.
     """
 
     def __init__(self, config: Config):

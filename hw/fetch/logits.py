@@ -2,24 +2,20 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
-from amaranth.lib.data import StructLayout
 from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import Config
-from hw.interfaces import BEAT, write_signature
+from hw.interfaces import LogitBeat, write_signature
 from hw.isa import ADDRESS_BITS
 
-__all__ = ["LogitBeat", "LogitWriter"]
-
-LogitBeat = StructLayout({"data": BEAT, "last": 1})
-"""Eight binary32 logits; ``last`` ends the step's logits."""
+__all__ = ["LogitWriter"]
 
 
 class LogitWriter(Component):
     """Beat j of a step goes to channel j mod C, local beat ``base`` + j div C. No latency; a beat a clock.
 
-    Members: ``logits``; ``base``, beat address; ``write``, an array of C write ports; ``idle``: every beat that was taken is
-    in memory.
+    Members: ``logits``; ``base``, beat address; ``write``, an array of C write ports; ``idle``: every beat that was
+    taken is in memory, whatever others write.
     """
 
     def __init__(self, config: Config):
@@ -36,19 +32,22 @@ class LogitWriter(Component):
         m = Module()
         channel = Signal(range(max(2, channels)))
         local, beat = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
-        idle = Signal(channels)
-        m.d.comb += [beat.eq(self.base + local), self.idle.eq(idle.all())]
+        under_way = Signal(channels)
+        m.d.comb += [beat.eq(self.base + local), self.idle.eq(~under_way.any())]
         for n, write in enumerate(self.write):
             m.d.comb += [
                 write.beats.payload.beat.eq(beat),
                 write.beats.payload.data.eq(self.logits.payload.data),
-                idle[n].eq(write.idle),
             ]
             with m.If(channel == n):
                 m.d.comb += [
                     write.beats.valid.eq(self.logits.valid),
                     self.logits.ready.eq(write.beats.ready),
                 ]
+            with m.If(write.beats.valid & write.beats.ready):
+                m.d.sync += under_way[n].eq(1)
+            with m.Elif(write.idle):
+                m.d.sync += under_way[n].eq(0)
         with m.If(self.logits.valid & self.logits.ready):
             wrap = channel == channels - 1
             m.d.sync += channel.eq(Mux(wrap, 0, channel + 1))

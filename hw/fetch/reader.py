@@ -39,7 +39,7 @@ def writer_link(config: Config):
     """Between the reader and the KV writer of a channel, seen from the reader. See :class:`Reader` for the protocol.
 
     ``page``: physical page of the newest token in the layer whose table has come, with ``page_valid``.
-    ``capture``: exponent beat into which the newest token's exponents go, with ``capture_valid``; for each head K then V.
+    ``capture``: exponent beat into which the newest token's exponents go, with ``capture_valid``; a head's K, then V.
     ``completed``: layers written and drained, modulo 4. ``writing``: a layer is being written.
     """
     return Signature({
@@ -64,14 +64,14 @@ class Starved(enum.Enum, shape=2):
 class Reader(Component):
     """Fetches what the access program names, running ahead as far as the controller takes commands.
 
-    A record goes out as chunks, one a clock, also from page to page and from record to record; seven clocks from record to
-    first chunk. Host reads go between records. A returned beat leaves in the clock in which it comes.
+    A record goes out as chunks, one a clock, also from page to page and from record to record; seven clocks from record
+    to first chunk. Host reads go between records. A returned beat leaves in the clock in which it comes.
 
     KV records wait until their layer's table has come. KV_K of head 0 also waits for the KV writer.
 
-    **Layers in step with the KV writer.** Number the layers of all steps 0, 1, 2 ... The reader counts a layer as started
-    when it lets KV_K of head 0 go; the writer counts it as completed when its beats are written and drained, in order.
-    Layer n may start when n layers are completed. So
+    **Layers in step with the KV writer.** Number the layers of all steps 0, 1, 2 ... The reader counts a layer as
+    started when it lets KV_K of head 0 go; the writer counts it as completed when its beats are written and drained, in
+    order. Layer n may start when n layers are completed. So
 
     * a read never meets a write of an earlier layer (of an earlier step, say) that is still on its way, and the writer
       needs one layer's store of captured exponent beats;

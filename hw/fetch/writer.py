@@ -21,11 +21,11 @@ LAYERS = 2
 class KvWriter(Component):
     """Writes the newest token's K and V blocks and the exponent beats that it shares with older tokens.
 
-    Blocks are kept as they come; the last value block of a layer makes a job. In the owner channel a job writes, for each
-    KV head, head_blocks beats of K, the K exponent beat, head_blocks of V and the V exponent beat, two clocks a block.
-    An exponent beat is the one that the reader captured with the new bytes put in, or, if the token is the first in
-    it, zeros with the new bytes. In other channels a job only counts. A job is completed, in order, when the write port is
-    idle; :class:`hw.fetch.reader.Reader` says why two layers under way are enough.
+    Blocks are kept as they come; the last value block of a layer makes a job. In the owner channel a job writes, for
+    each KV head, head_blocks beats of K, the K exponent beat, head_blocks of V and the V exponent beat, two clocks a
+    block. An exponent beat is the one that the reader captured with the new bytes put in, or, if the token is the first
+    in it, zeros with the new bytes. In other channels a job only counts. A job is completed, in order, when the write
+    port is idle; :class:`hw.fetch.reader.Reader` says why two layers under way are enough.
 
     Members: ``channel``; ``position``: of the step being executed, read when blocks come; ``geometry``; ``operands``;
     ``link`` to the reader; ``write``; ``idle``: nothing is left to be written.
@@ -60,7 +60,8 @@ class KvWriter(Component):
         captures = Signal(range(2 * config.max_kv_heads + 1))
         capture_write = captured.write_port()
         m.d.comb += [
-            capture_write.addr.eq(captures), capture_write.data.eq(link.capture), capture_write.en.eq(link.capture_valid),
+            capture_write.en.eq(link.capture_valid),
+            capture_write.addr.eq(captures), capture_write.data.eq(link.capture),
             pages.i.valid.eq(link.page_valid), pages.i.payload.eq(link.page),
             jobs.o.ready.eq(completed), pages.o.ready.eq(completed),
         ]

@@ -21,8 +21,8 @@ class MemoryPort(Component):
     write beats with partial strobes are not built: SLVERR, and nothing of a refused burst is written (of a burst with
     some partial beats, the whole ones are). Nothing hangs.
 
-    A read that is issued after a write's BRESP returns the new data, and so does a program that is started then. Reads go
-    through the readers, between records of a running program, and wait if the program holds all credits.
+    A read that is issued after a write's BRESP returns the new data, and so does a program that is started then. Reads
+    go through the readers, between records of a running program, and wait while the program holds all credits.
 
     Members: ``axi``; ``write`` and ``read``, one a channel.
     """

@@ -21,7 +21,7 @@ class MemoryRead(Component):
     beats of a program. The next burst is asked for while the last one is still being handed over. A refused burst
     returns zeros with its response.
 
-    Members: ``axi``, of which the write channels are left alone; ``read``, one a channel; their ``flush`` is left alone.
+    Members: ``axi``, of which the write channels are left alone; ``read``, one a channel, without its ``flush``.
     """
 
     def __init__(self, config: Config):
@@ -60,7 +60,7 @@ class MemoryRead(Component):
         m.d.sync += [come.eq(0), room.eq(room + buffer.pop - buffer.valid)]
         with m.If(buffer.valid):
             m.d.sync += left.eq(left - 1)
-        for n, read in enumerate(self.read):
+        for read in self.read:
             m.d.comb += [read.command.payload.beat.eq(beat), read.command.payload.last.eq(length)]
             with m.If(read.valid):
                 m.d.sync += [come.eq(1), data.eq(read.data)]

@@ -1,7 +1,7 @@
 """Bench of a channel's fetch side over steps: block tables, pages of K and V, and the newest token written back.
 
-The bench plays sequencer, slice and vector unit: it queues the access records of all steps at once, and brings the newest
-K and V of a layer when the weights of its layer have been taken.
+The bench plays sequencer, slice and vector unit: it queues the access records of all steps at once, and brings the
+newest K and V of a layer when the weights of its layer have been taken.
 """
 
 import random
@@ -110,7 +110,7 @@ async def steps(dut):
     records = Source(dut, "records", layout=ReaderRecord(config), stall=args["source_stall"], rng=rng)
     data = Sink(dut, "data", stall=args["sink_stall"], rng=rng)
     scales = Sink(dut, "scales", stall=args["sink_stall"], rng=rng)
-    others = [Source(dut, f"{name}__beats", layout=WRITE, stall=0.95, rng=rng) for name in ("host_write", "logit_write")]
+    others = [Source(dut, f"{name}_write__beats", layout=WRITE, stall=0.95, rng=rng) for name in ("host", "logit")]
     operands = Operands(dut, config, rng)
     await start(dut, channel=channel, geometry=pack(Geometry(config), shape.geometry()), host_read__command__valid=0,
                 host_read__flush=0)

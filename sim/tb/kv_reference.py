@@ -61,7 +61,7 @@ class Newest:
 
 @dataclass
 class KvCache:
-    """Beats of the cache, and which of them a reader may touch: tables, exponents of pages in use, and tokens stored."""
+    """Beats of the cache, and which of them a reader may touch: tables, exponents of pages in use, stored tokens."""
 
     shape: KvShape
     tables: list  # by layer, physical page of each logical page

@@ -5,7 +5,7 @@ import random
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiBus, AxiBurstType, AxiMaster, AxiResp
+from cocotbext.axi import AxiBurstType, AxiBus, AxiMaster, AxiResp
 
 from hw.interfaces import ChunkCommand
 from sim.bench import bench_args
@@ -14,7 +14,7 @@ from sim.tb.kv_reference import bench_config
 
 
 class PortChannel:
-    """Channel *n* behind the port: reads return what has been drained; writes drain under ``flush`` or when the queue is full."""
+    """Channel *n* behind the port. Reads return what has been drained; writes drain on ``flush`` or a full queue."""
 
     def __init__(self, dut, n, rng, stall):
         self._dut, self._rng, self._stall = dut, rng, stall

@@ -18,7 +18,8 @@ class ChannelMemory:
 
     A read returns what had been drained when its chunk was accepted, so a read that passes a write still queued is
     seen as stale. *stall*: probability that a port is not ready or a due beat is not issued; *latency*: clocks from
-    issue to data, drawn from this range; *lazy*: writes drain only on ``flush``, when 3/4 of the queue is full, or once :attr:`drain_all` is set.
+    issue to data, drawn from this range; *lazy*: writes drain only on ``flush``, when 3/4 of the queue is full, or
+    once :attr:`drain_all` is set.
 
     Raises ``AssertionError`` on a chunk across 128 beats, a read outside :attr:`readable` (if given) and credits beyond
     *credits*. :attr:`chunks` has (clock, beat, beats) of each command, :attr:`returned` the clock of each beat.

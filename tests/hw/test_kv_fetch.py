@@ -1,8 +1,8 @@
 import pytest
 
 from hw.config import preset
-from hw.fetch.fetch import Fetch
 from sim.bench import run_bench
+from sim.tb.fetch import Fetch
 
 SMALL_PAGES = {"channels": 4, "page_slots": 4, "max_head_dim": 128}
 LARGE_PAGES = {"channels": 4, "page_slots": 16, "max_head_dim": 128}
@@ -22,6 +22,6 @@ CASES = [
 
 @pytest.mark.parametrize("channels, channel, first, override, head_blocks, kv_heads, stalls", CASES)
 def test_pages(channels, channel, first, override, head_blocks, kv_heads, stalls):
-    args = {"preset": "tiny", "override": override, "channels": channels, "channel": channel, "first": first, "steps": 4,
-            "layers": 2, "kv_heads": kv_heads, "head_blocks": head_blocks, **stalls}
+    args = {"preset": "tiny", "override": override, "channels": channels, "channel": channel, "first": first,
+            "steps": 4, "layers": 2, "kv_heads": kv_heads, "head_blocks": head_blocks, **stalls}
     run_bench(Fetch(preset("tiny").override(**override)), "sim.tb.kv", seed=first + 7, args=args, test="steps")

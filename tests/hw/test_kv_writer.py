@@ -1,8 +1,8 @@
 import pytest
 
 from hw.config import preset
-from hw.fetch.fetch import Fetch
 from sim.bench import run_bench
+from sim.tb.fetch import Fetch
 
 PAGES_OF_4 = {"channels": 4, "page_slots": 4, "max_head_dim": 128}
 PAGES_OF_16 = {"channels": 4, "page_slots": 16, "max_head_dim": 128}

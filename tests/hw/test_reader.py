@@ -1,8 +1,8 @@
 import pytest
 
 from hw.config import preset
-from hw.fetch.fetch import Fetch
 from sim.bench import run_bench
+from sim.tb.fetch import Fetch
 
 STALLS = [
     {"memory_stall": 0, "source_stall": 0, "sink_stall": 0, "after_valid": False},

@@ -1,4 +1,4 @@
-"""Fetch side of a channel: everything between its controller and its slice."""
+"""The fetch side of a channel as one component, for benches: everything between its controller and its slice."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream
@@ -23,8 +23,7 @@ __all__ = ["Fetch"]
 
 
 class Fetch(Component):
-    """Reader, prefetch FIFO, KV writer and write arbiter of one channel. A beat is in the FIFO's output one clock after
-    ``memory.valid``.
+    """Reader, prefetch FIFO, KV writer and write arbiter of one channel, connected as in :class:`hw.channel.Channel`.
 
     Members
     -------
