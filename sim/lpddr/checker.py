@@ -49,7 +49,8 @@ class Checker(Component):
 
     def elaborate(self, platform):
         m = Module()
-        clock = Signal(TIME_BITS - 1, init=_START // 2)
+        # Time goes on in reset, so that what the tables hold from before it stays in the past.
+        clock = Signal(TIME_BITS - 1, init=_START // 2, reset_less=True)
         m.d.sync += clock.eq(clock + 1)
         times = []
         for phase in range(2):
@@ -323,12 +324,12 @@ class Checker(Component):
         self._ref.event(phase, one, pair)
         if phase == 0:
             self._first_refreshes = one + (every << 3)
-            self._first_every = every
+            self._fresh.event(0, every)
         else:
             m.d.comb += self.refreshed_pairs.eq(self._first_refreshes + one + (every << 3))
             ready_before = Signal()
             m.d.sync += ready_before.eq(self.mode_ready)
-            self._fresh.event(1, every | self._first_every | self.mode_ready & ~ready_before)
+            self._fresh.event(1, every | self.mode_ready & ~ready_before)
 
     def _mode(self, m, phase, d):
         register = self._mrw1_register
