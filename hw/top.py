@@ -1,0 +1,123 @@
+"""The accelerator: channels round a central vector unit, and the sequencer and host that drive them."""
+
+from amaranth.hdl import Cat, Module, signed
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from hw.channel import Channel, channel_status_signature
+from hw.config import Config
+from hw.counters import Counters
+from hw.dram.interface import dfi_signature
+from hw.fetch.logits import LogitWriter
+from hw.fork import Fork
+from hw.host.axi import axi4_signature
+from hw.host.axi_lite import axi_lite_signature
+from hw.host.memory_port import MemoryPort
+from hw.host.registers import Registers
+from hw.interfaces import BEAT, ReaderRecord, SliceDispatch, accumulator_bits
+from hw.merge import Merge
+from hw.sequencer.sequencer import Sequencer
+from hw.vector.gather import Gather
+from hw.vector.unit import LogitTap, VectorUnit
+from hw.verilog import Shared
+
+__all__ = ["Headrace"]
+
+
+class Headrace(Component):
+    """A decode accelerator of ``config.channels`` LPDDR5X channels.
+
+    Members: ``axil`` registers; ``axi`` memory; ``irq``; ``dfi``, one PHY a channel; ``logits``, a tap on the logits as
+    they are computed, ``running`` and ``status`` of the channels, for benches and counters outside.
+
+    *timing* replaces the preset's LPDDR5X timing in the controllers.
+    """
+
+    def __init__(self, config: Config, timing=None):
+        self._config = config
+        channel = Channel(config, timing)
+        self.shared = [Shared(channel, "headrace_channel") for _ in range(config.channels)]
+        super().__init__({
+            "axil": In(axi_lite_signature()),
+            "axi": In(axi4_signature()),
+            "irq": Out(1),
+            "dfi": Out(dfi_signature()).array(config.channels),
+            "logits": Out(LogitTap(config)),
+            "running": Out(1),
+            "status": Out(channel_status_signature()).array(config.channels),
+        })
+
+    def elaborate(self, platform):
+        config = self._config
+        channels = self.shared
+        m = Module()
+        m.submodules.registers = registers = Registers(config)
+        m.submodules.sequencer = sequencer = Sequencer(config)
+        m.submodules.record_fork = record_fork = Fork(ReaderRecord(config), config.channels)
+        m.submodules.slice_fork = slice_fork = Fork(SliceDispatch(config), config.channels)
+        m.submodules.gather_results = results = Gather(signed(accumulator_bits(config)), config.channels, config.lanes)
+        m.submodules.gather_beats = beats = Gather(BEAT, config.channels)
+        m.submodules.merge = merge = Merge(config)
+        m.submodules.vector = vector = VectorUnit(config)
+        m.submodules.logit_writer = logit_writer = LogitWriter(config)
+        m.submodules.memory_port = memory_port = MemoryPort(config)
+        m.submodules.counters = counters = Counters(config)
+
+        # host
+        connect(m, flipped(self.axil), registers.axil)
+        connect(m, flipped(self.axi), memory_port.axi)
+        m.d.comb += [
+            self.irq.eq(registers.irq),
+            sequencer.settings.eq(registers.settings), sequencer.start.eq(registers.start),
+            sequencer.cancel.eq(registers.cancel), sequencer.program_valid.eq(registers.program_valid),
+            sequencer.program.eq(registers.program),
+            registers.busy.eq(sequencer.busy), registers.done.eq(sequencer.done), registers.failed.eq(sequencer.failed),
+            registers.error.eq(sequencer.error), registers.vector_error.eq(vector.error),
+            vector.clear_error.eq(registers.start),
+            registers.ready.eq(Cat(c.status.ready for c in channels).all()),
+            registers.counters.eq(counters.values), counters.clear.eq(registers.clear_counters),
+            counters.enable.eq(sequencer.counting), self.running.eq(sequencer.busy),
+        ]
+        connect(m, sequencer.tokens, registers.tokens)
+
+        # programs to readers, slices and the vector unit
+        connect(m, sequencer.records, record_fork.i)
+        connect(m, sequencer.slices, slice_fork.i)
+        connect(m, sequencer.vectors, vector.records)
+
+        for n, channel in enumerate(channels):
+            m.submodules[f"channel_{n}"] = channel
+            connect(m, record_fork.o[n], channel.records)
+            connect(m, slice_fork.o[n], channel.dispatch)
+            connect(m, vector.operand, channel.operand)
+            connect(m, merge.merged_maximum, channel.merged_maximum)
+            connect(m, channel.results, results.i[n])
+            connect(m, channel.vector, beats.i[n])
+            connect(m, channel.maximum, merge.maximum[n])
+            connect(m, channel.partial, merge.partial[n])
+            connect(m, memory_port.read[n], channel.host_read)
+            connect(m, memory_port.write[n], channel.host_write)
+            connect(m, logit_writer.write[n], channel.logit_write)
+            connect(m, channel.dfi, flipped(self.dfi[n]))
+            connect(m, channel.status, flipped(self.status[n]))
+            m.d.comb += [
+                channel.channel.eq(n), channel.geometry.eq(registers.geometry),
+                channel.position.eq(sequencer.position), counters.cause[n].eq(channel.status.cause),
+            ]
+
+        # results to the vector unit, operands back
+        connect(m, results.o, vector.results)
+        connect(m, merge.merged, vector.merged)
+        connect(m, vector.logit_beats, logit_writer.logits)
+        connect(m, vector.logits, flipped(self.logits))
+        constants = registers.constants
+        m.d.comb += [
+            vector.beats.valid.eq(beats.o.valid), vector.beats.payload.eq(beats.o.payload[0]),
+            beats.o.ready.eq(vector.beats.ready),
+            vector.geometry.eq(registers.geometry), merge.geometry.eq(registers.geometry),
+            vector.reciprocal.eq(constants.inverse_hidden), vector.eps.eq(constants.epsilon),
+            vector.query_scale.eq(constants.query_scale), vector.logits_enable.eq(constants.logits),
+            logit_writer.base.eq(constants.logits_base),
+            sequencer.token_valid.eq(vector.token.valid), sequencer.token.eq(vector.token.index),
+            sequencer.vector_idle.eq(~vector.busy & logit_writer.idle),
+        ]
+        return m

@@ -1,0 +1,53 @@
+"""A model run on the simulated system and set beside the golden model; for tests and benches on token ids."""
+
+import tempfile
+from dataclasses import dataclass
+
+import numpy as np
+
+from firmware.compiler import compile_model
+from firmware.gguf_model import read_model
+from firmware.image import write_image
+from sim.build import build_root
+from sim.golden.model import GoldenModel
+from sim.system.model import system_program
+from sim.system.simulator import Job, Simulator, open_store
+
+__all__ = ["Checked", "run_checked"]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Tokens and logits of a run and of the golden model, and the run's result (:mod:`sim.system.session`)."""
+
+    tokens: list
+    logits: np.ndarray  # (tokens, vocabulary) float32
+    golden_tokens: list
+    golden_logits: np.ndarray
+    result: dict
+
+    @property
+    def equal(self):
+        """Equal tokens and equal bits of all logits."""
+        return self.tokens == self.golden_tokens and self.logits.tobytes() == self.golden_logits.tobytes()
+
+
+def run_checked(path, config, prompt, count, *, context=None, seed=0, **system):
+    """Decode *count* tokens greedily after the token ids *prompt* with the GGUF *path* on the system of *config*.
+
+    *seed*: order of the KV pages. *system*: arguments of :func:`sim.system.model.system_program`.
+    """
+    model = read_model(path)
+    layout = compile_model(model, config, context).layout
+    program = system_program(config, **system)
+    job = Job(config, str(path), layout.context, list(prompt), count, [], model.vocab)
+    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="check-", dir=build_root() / "runs") as folder:
+        write_image(model, layout, list(open_store(f"{folder}/store", config, create=True)), seed)
+        with Simulator(program, job, folder) as simulator:
+            for _ in simulator.events():
+                pass
+            result = simulator.result()
+            logits = simulator.logits(len(result["tokens"]), model.vocab)
+    golden = list(GoldenModel(model, config.mantissa_bits).generate(prompt, count))
+    return Checked(result["tokens"], logits, [token for token, _ in golden], np.stack([row for _, row in golden]), result)
