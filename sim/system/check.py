@@ -50,4 +50,5 @@ def run_checked(path, config, prompt, count, *, context=None, seed=0, **system):
             result = simulator.result()
             logits = simulator.logits(len(result["tokens"]), model.vocab)
     golden = list(GoldenModel(model, config.mantissa_bits).generate(prompt, count))
-    return Checked(result["tokens"], logits, [token for token, _ in golden], np.stack([row for _, row in golden]), result)
+    golden_tokens, golden_logits = zip(*golden, strict=True)
+    return Checked(result["tokens"], logits, list(golden_tokens), np.stack(golden_logits), result)
