@@ -12,8 +12,8 @@ from sim.golden.matrix import GUARD_BITS, row_results, split_fp16
 
 __all__ = ["Matrix"]
 
-CHUNK = 1 << 19
-"""Terms worked on at once: a few megabytes, which stay in the cache."""
+CHUNK = 1 << 16
+"""Terms worked on at once: they stay in the cache, and BLAS on one thread, whose waiting on busy cores costs more."""
 
 
 class Matrix:
