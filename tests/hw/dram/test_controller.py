@@ -1,0 +1,34 @@
+from dataclasses import asdict
+
+import pytest
+
+from hw.config import preset
+from hw.dram.timing import timing_for
+from sim.bench import run_bench
+from sim.lpddr.table import device_timing
+from sim.tb.dram_rig import DramChannel
+
+CONFIG = preset("tiny")
+
+
+def arguments(clocks, **more):
+    return {"clocks": clocks, "phase_clocks": 900, "row_bits": CONFIG.beat_address_bits - 10, "tight": False,
+            "fifo_beats": CONFIG.fifo_beats, "timing": asdict(device_timing(16)), **more}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_traffic(seed):
+    run_bench(DramChannel(CONFIG), "sim.tb.dram_channel", seed=seed, args=arguments(40_000, tight=True),
+              test="random_traffic")
+
+
+def test_shorter_times_are_caught_by_name():
+    """A controller two CK too fast in every rule: shows that traffic and checker reach them all."""
+    right = timing_for(16)
+    fast = {name: getattr(right, name) - 2 for name in (
+        "trcd", "trppb", "tras", "trrd", "tfaw", "tccd_l", "twtr_s", "twtr_l", "nrbtp", "nwr", "twck2dqo", "trfcpb",
+        "tpbr2pbr", "tpbr2act")}
+    rules = ["TRCD", "TRPPB", "TRAS", "TRC", "TRRD", "TFAW", "TCCD_L", "TWTR_S", "TWTR_L", "TRTP", "TWR", "TRTW_S",
+             "TRTW_L", "TRFCPB", "TPBR2PBR", "TPBR2ACT", "WCK_SYNC"]
+    run_bench(DramChannel(CONFIG, timing=right.replace(**fast, twckpst=right.twckpst + 2)), "sim.tb.dram_channel",
+              seed=5, args=arguments(20_000, rules=rules), test="hasty")
