@@ -90,19 +90,17 @@ def smol():
     return read_model(smollm2())
 
 
-ANSWER = "Gravity is a fundamental concept in physics that describes the curvature of spacetime"
+ANSWER = "Gravity is a fundamental concept in physics that describes"
 
 
 def test_smollm2_answers(smol):
     """The published greedy answer, from the golden model and from the float llama."""
     tokenizer = Tokenizer(smol.tokenizer)
     prompt = tokenizer.chat("What is gravity?")
-    golden = [token for token, _ in GoldenModel(smol).generate(prompt, 16, tokenizer.stop)]
+    golden = [token for token, _ in GoldenModel(smol).generate(prompt, 12, tokenizer.stop)]
     assert tokenizer.decode(golden).startswith(ANSWER)
-    llama, real = Llama(smol), []
-    while len(real) < 16:
-        real.append(int(llama.forward(real[-1:] or prompt)[-1].argmax()))
-    assert real == golden
+    real = Llama(smol).forward(prompt + golden[:-1])[len(prompt) - 1:]
+    assert real.argmax(axis=-1).tolist() == golden
 
 
 def test_smollm2_runs_equal_steps(smol):
