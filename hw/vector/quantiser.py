@@ -42,7 +42,7 @@ class Rounder(Component):
             wide.eq(behind + Mux(self.narrow, MOST_BITS - KV_BITS, MOST_BITS - self._bits)),
             places.eq(Mux(wide > MOST_BITS, MOST_BITS, wide)),
             # The widest mantissa keeps 15 of 24 bits; at most 16 further places lose none below.
-            shifted.eq(Cat(self.x.fraction, self.x.exponent != 0) << MOST_BITS >> places),
+            shifted.eq(Mux(self.x.exponent == 0, 0, Cat(self.x.fraction, 1) << MOST_BITS) >> places),
         ]
         rest = 25
         m.d.sync += [
@@ -111,7 +111,7 @@ class Quantiser(Component):
     the clock after its ``last`` block was on the bus.
     """
 
-    def __init__(self, config: Config, width=8):
+    def __init__(self, config: Config, width=16):
         if config.lanes > width or BLOCK % width or BLOCK // width + Rounder.LATENCY > BLOCK // config.lanes:
             raise ValueError(f"a quantiser of {width} elements a clock does not keep up with {config.lanes} lanes")
         self._config = config

@@ -35,7 +35,7 @@ class VectorUnit(Component):
     """Executes vector records in order (hw.isa); takes a group of ``lanes`` results a clock in every kind.
 
     Clocks from the last group of results (beat, merged item) taken to the last block on ``operand``, with q =
-    :attr:`Quantiser.latency`: VALUE, QUERY, KEY 12 + q; ATTENTION 5 + q; RESIDUAL 11 + q; EMBED 6 + q; GLU 20 + q. ``token`` follows the
+    :attr:`Quantiser.latency`: VALUE, QUERY, KEY 12 + q; ATTENTION 5 + q; RESIDUAL 9 + q; EMBED 6 + q; GLU 20 + q. ``token`` follows the
     last group of HEAD after 8.
 
     Members: ``records``; ``results``, groups of row results (Gather); ``beats``, bypass beats (Gather); ``merged``, attention sums.
@@ -86,7 +86,7 @@ class VectorUnit(Component):
             self.done.eq(dispatch.done), self.busy.eq(dispatch.busy),
         ]
         errors = []
-        valid, tag, values = self._scale(m, dispatch, norm, errors)
+        (rows_valid, rows_tag, rows), (valid, tag, values) = self._scale(m, dispatch, norm, errors)
 
         def of(*kinds):
             match = tag.kind == kinds[0]
@@ -96,9 +96,9 @@ class VectorUnit(Component):
 
         last = valid & tag.last
         m.d.comb += [
-            residual.i.valid.eq(of(VectorKind.RESIDUAL) | dispatch.embed.valid),
-            residual.i.last.eq(Mux(dispatch.embed.valid, dispatch.embed.last, last)),
-            residual.i.values.eq(Mux(dispatch.embed.valid, dispatch.embed.values, values)),
+            residual.i.valid.eq((rows_valid & (rows_tag.kind == VectorKind.RESIDUAL)) | dispatch.embed.valid),
+            residual.i.last.eq(Mux(dispatch.embed.valid, dispatch.embed.last, rows_tag.last)),
+            residual.i.values.eq(Mux(dispatch.embed.valid, dispatch.embed.values, rows)),
             residual.embed.eq(dispatch.embed.valid), residual.slot.eq(dispatch.slot),
             residual.load.eq(dispatch.load_norm), residual.load_slot.eq(dispatch.slot),
             residual.load_beat.eq(dispatch.load_beat), residual.load_data.eq(dispatch.load_data),
@@ -145,7 +145,7 @@ class VectorUnit(Component):
         return m
 
     def _scale(self, m, dispatch, norm, errors):
-        """Groups of integers to binary32 and times their row scale or softmax reciprocal: (valid, tag, values)."""
+        """Groups of integers to binary32, and times their row scale or softmax reciprocal: (valid, tag, values) of both."""
         m.submodules.softmax = softmax = Reciprocal()
         converted = delay_valid(m, dispatch.valid, FromInteger.LATENCY, "converted")
         tag = delay(m, dispatch.tag, FromInteger.LATENCY, "tag")
@@ -165,7 +165,7 @@ class VectorUnit(Component):
                     m.d.comb += scale.eq(norm.query)
                 with m.Default():
                     m.d.comb += scale.eq(Const(ONE, 32))
-        values = Signal(ArrayLayout(32, self._config.lanes))
+        rows, values = Signal(ArrayLayout(32, self._config.lanes)), Signal(ArrayLayout(32, self._config.lanes))
         for n in range(self._config.lanes):
             m.submodules[f"convert_{n}"] = convert = FromInteger(accumulator_bits(self._config))
             m.submodules[f"scale_{n}"] = product = Multiplier()
@@ -173,14 +173,14 @@ class VectorUnit(Component):
                 convert.valid.eq(dispatch.valid), convert.value.eq(dispatch.values[n]),
                 convert.exponent.eq(dispatch.exponent),
                 product.valid.eq(converted & ~tag.is_sum), product.a.eq(convert.o), product.b.eq(scale),
-                values[n].eq(product.o),
+                rows[n].eq(convert.o), values[n].eq(product.o),
             ]
             if n == 0:
                 m.d.comb += [softmax.valid.eq(is_sum), softmax.x.eq(convert.o)]
             errors += [convert.error, product.error]
         errors.append(softmax.error)
         valid = delay_valid(m, converted & ~tag.is_sum, Multiplier.LATENCY, "scaled")
-        return valid, delay(m, tag, Multiplier.LATENCY, "scaled_tag"), values
+        return (converted, tag, rows), (valid, delay(m, tag, Multiplier.LATENCY, "scaled_tag"), values)
 
     def _head(self, m, dispatch, valid, tag, values):
         lanes = self._config.lanes
