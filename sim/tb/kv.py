@@ -147,11 +147,13 @@ async def steps(dut):
             break
         await RisingEdge(dut.clk)
         memory.drain_all = True
+    await ClockCycles(dut.clk, 4)
     assert dut.idle.value, "the KV writer is not done"
     wrong = [beat for beat, value in cache.beats.items() if memory.beats.get(beat) != value]
     assert not wrong, f"{len(wrong)} of {len(cache.beats)} beats differ, first {wrong[0]:#x}"
     for write in elsewhere:
         assert memory.beats[write["beat"]] == write["data"]
+    assert memory.credits == config.fifo_beats, "credits lost"
     owned = sum(token % channels == channel for token in tokens)
     per_head = 2 * shape.head_blocks + 2
     assert len(memory.written) == owned * shape.layers * shape.kv_heads * per_head + len(elsewhere)

@@ -74,6 +74,7 @@ async def streams_and_host_reads(dut):
     assert scales.items == want_scales
     assert host.got == [memory.beats[r["beat"] + n] for r in reads for n in range(r["last"] + 1)]
     assert not memory.written
+    assert memory.credits == config.fifo_beats, "credits lost"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

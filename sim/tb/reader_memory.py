@@ -22,7 +22,8 @@ class ChannelMemory:
     once :attr:`drain_all` is set.
 
     Raises ``AssertionError`` on a chunk across 128 beats, a read outside :attr:`readable` (if given) and credits beyond
-    *credits*. :attr:`chunks` has (clock, beat, beats) of each command, :attr:`returned` the clock of each beat.
+    *credits*. :attr:`chunks` has (clock, beat, beats) of each command, :attr:`returned` the clock of each beat,
+    :attr:`credits` those in hand.
     """
 
     def __init__(self, dut, rng, *, credits, beats=None, readable=None, stall=0.0, latency=(3, 12), lazy=True,
@@ -33,6 +34,7 @@ class ChannelMemory:
         self.readable = readable
         self.chunks, self.returned, self.written = [], [], []
         self.drain_all = not lazy
+        self.credits = credits
         for name in ("memory__command__ready", "memory__valid", "memory__data", "write__beats__ready"):
             getattr(dut, name).value = 0
         dut.write__idle.value = 1
@@ -52,19 +54,19 @@ class ChannelMemory:
     async def _run(self):
         dut, rng = self._dut, self._rng
         waiting, flying, pending = deque(), deque(), deque()
-        credits, clock, due = self._limit, 0, 0
+        clock, due = 0, 0
         command_ready = write_ready = False
         while True:
             await RisingEdge(dut.clk)
             clock += 1
             if dut.rst.value:
                 continue
-            credits += int(dut.memory__credit.value)
-            assert credits <= self._limit, f"{credits} credits of {self._limit}"
+            self.credits += int(dut.memory__credit.value)
+            assert self.credits <= self._limit, f"{self.credits} credits of {self._limit}"
             if command_ready and dut.memory__command__valid.value:
                 self._accept_chunk(clock, waiting)
-            if waiting and credits and rng.random() >= self._stall:
-                credits -= 1
+            if waiting and self.credits and rng.random() >= self._stall:
+                self.credits -= 1
                 due = max(due + 1, clock + rng.randint(*self._latency))
                 flying.append((due, waiting.popleft()))
             deliver = bool(flying) and flying[0][0] <= clock
