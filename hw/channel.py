@@ -28,6 +28,7 @@ from hw.interfaces import (
 from hw.slice.issue import Status
 from hw.slice.numerators import merged_maximum_signature
 from hw.slice.slice import Slice
+from hw.throttle import Links
 
 __all__ = ["Channel", "channel_status_signature"]
 
@@ -54,11 +55,15 @@ class Channel(Component):
 
     All channels are alike: ``channel`` is the number. Streams and broadcasts are those of the parts:
     :class:`hw.fetch.reader.Reader`, :class:`hw.slice.slice.Slice`, :class:`hw.fetch.writer.KvWriter`.
+
+    *timing* replaces the preset's LPDDR5X timing. *stalls*, above 0, is the seed of random stalls in every stream (for
+    tests).
     """
 
-    def __init__(self, config: Config, timing=None):
+    def __init__(self, config: Config, timing=None, stalls=0):
         self._config = config
         self._timing = timing
+        self._stalls = stalls
         super().__init__({
             "channel": In(range(max(2, config.channels))),
             "geometry": In(Geometry(config)),
@@ -89,17 +94,18 @@ class Channel(Component):
         m.submodules.writer = writer = KvWriter(config)
         m.submodules.arbiter = arbiter = WriteArbiter(3)
 
-        connect(m, flipped(self.records), reader.records)
+        links = Links(m, self._stalls, self.channel)
+        links.add(flipped(self.records), reader.records)
         connect(m, reader.memory, controller.read)
         connect(m, reader.fifo, fifo.i)
-        connect(m, fifo.data, slice_.data)
-        connect(m, fifo.scales, slice_.scales)
-        connect(m, flipped(self.dispatch), queue.i)
-        connect(m, queue.o, slice_.dispatch)
+        links.add(fifo.data, slice_.data)
+        links.add(fifo.scales, slice_.scales)
+        links.add(flipped(self.dispatch), queue.i)
+        links.add(queue.o, slice_.dispatch)
         connect(m, flipped(self.operand), slice_.operand)
         connect(m, flipped(self.merged_maximum), slice_.merged_maximum)
         for name in ("results", "vector", "maximum", "partial"):
-            connect(m, getattr(slice_, name), flipped(getattr(self, name)))
+            links.add(getattr(slice_, name), flipped(getattr(self, name)))
 
         connect(m, flipped(self.operand), writer.operands)
         connect(m, reader.writer, writer.link)

