@@ -157,3 +157,29 @@ async def steps(dut):
     owned = sum(token % channels == channel for token in tokens)
     per_head = 2 * shape.head_blocks + 2
     assert len(memory.written) == owned * shape.layers * shape.kv_heads * per_head + len(elsewhere)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+async def page_rate(dut):
+    """Pages and heads follow each other a chunk a clock."""
+    args = bench_args()
+    rng = random.Random(args["seed"])
+    config = bench_config(args)
+    shape = KvShape(1, 2, 1, config.page_slots)
+    pages = 14
+    tokens = pages * shape.page_slots - 1
+    cache = KvCache(shape, [rng.sample(range(100), pages)])
+    for slot in range(tokens):
+        cache.store(0, slot, Newest.random(shape, rng))
+    memory = ChannelMemory(dut, rng, credits=config.fifo_beats, beats=cache.beats)
+    records = Source(dut, "records", layout=ReaderRecord(config))
+    data = Sink(dut, "data")
+    Sink(dut, "scales")
+    await start(dut, geometry=pack(Geometry(config), shape.geometry()), host_read__command__valid=0)
+    position = {"slot": tokens, "channel": 0}
+    records.send({"kind": AccessKind.TABLE, "beat": cache.table_beat(0), "position": position},
+                 *({"kind": kind, "head": 0, "position": position} for kind in (AccessKind.KV_K, AccessKind.KV_V)))
+    await data.wait(2 * tokens)
+    clocks = [clock for clock, _, _ in memory.chunks[1:]]
+    assert len(clocks) >= 2 * pages, "a page across 128 beats makes two chunks"
+    assert clocks == list(range(clocks[0], clocks[0] + len(clocks)))

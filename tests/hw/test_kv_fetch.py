@@ -25,3 +25,8 @@ def test_pages(channels, channel, first, override, head_blocks, kv_heads, stalls
     args = {"preset": "tiny", "override": override, "channels": channels, "channel": channel, "first": first,
             "steps": 4, "layers": 2, "kv_heads": kv_heads, "head_blocks": head_blocks, **stalls}
     run_bench(Fetch(preset("tiny").override(**override)), "sim.tb.kv", seed=first + 7, args=args, test="steps")
+
+
+def test_page_rate():
+    run_bench(Fetch(preset("tiny").override(**SMALL_PAGES)), "sim.tb.kv", seed=1, test="page_rate",
+              args={"preset": "tiny", "override": SMALL_PAGES})
