@@ -19,6 +19,9 @@ __all__ = ["app", "main"]
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Headrace, an LLM-decode accelerator for LPDDR5X: decode and measure on its simulated RTL.")
 
+INTERRUPTED = 130
+"""What typer returns after Ctrl-C."""
+
 Preset = Annotated[str, typer.Option("--preset", help=f"Sizes of the accelerator: {', '.join(PRESETS)}.")]
 Override = Annotated[list[str], typer.Option("--set", metavar="FIELD=NUMBER", help="Change a field of the preset.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
@@ -79,11 +82,12 @@ def main():
     """Entry point: 0, 1 for a result that is wrong, 2 for what the user can put right (one line on stderr)."""
     errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code != INTERRUPTED:
+            sys.exit(code)
+        errors.print("headrace: interrupted; nothing half-made is kept, run the command again")
     except (UserError, ConfigError) as error:
         errors.print(f"headrace: {error}")
-    except (KeyboardInterrupt, typer.Abort):
-        errors.print("headrace: interrupted; nothing half-made is kept, run the command again")
     except typer.TyperException as error:
         errors.print(f"headrace: {error.format_message().splitlines()[0]}; see headrace --help")
     except SimulationError as error:

@@ -71,7 +71,7 @@ def test_models_that_do_not_fit(headrace, tmp_path):
     refused(headrace("run", "--preset", "tiny", "--model", wide), "FFN width is 640", "max_ffn")
     large = write_model(tmp_path / "large.gguf", RandomLlama(context=1 << 27))
     outcome = headrace("run", "--set", f"max_context={1 << 27}", "--model", large)
-    refused(outcome, "the model needs", "8.59 GB", "larger")
+    refused(outcome, "the model needs", "8.6 GB", "larger")
 
 
 def test_context(headrace, model):
