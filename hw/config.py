@@ -51,7 +51,7 @@ class Config:
         need(power_of_two(self.density_gbit), f"density_gbit {self.density_gbit} has no power-of-two rows (not built)")
         need(self.v_w == 1, f"v_w is {self.v_w}; batch above 1 is not built yet")
         need(1 <= self.v_kv <= 16, f"v_kv is {self.v_kv}; it must be 1 to 16")
-        need(power_of_two(self.lanes) and self.lanes <= 16, f"lanes is {self.lanes}; it must be 1, 2, 4, 8 or 16")
+        need(self.lanes in (1, 2, 4), f"lanes is {self.lanes}; it must be 1, 2 or 4")
         need(self.channels % self.lanes == 0, f"lanes {self.lanes} does not divide channels {self.channels}")
         need(8 <= self.mantissa_bits <= 16, f"mantissa_bits is {self.mantissa_bits}; it must be 8 to 16")
         need(power_of_two(self.fifo_beats) and self.fifo_beats >= 64,

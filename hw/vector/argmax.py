@@ -14,7 +14,8 @@ LOWEST = -(1 << 31)
 class ArgMax(Component):
     """Takes groups of ``lanes`` logits of rising index, of which the first ``count`` are real; one group a clock.
 
-    ``done`` is high for one clock, LATENCY clocks after the ``last`` group, with ``index``. The next record may follow at once.
+    ``done`` is high for one clock, LATENCY clocks after the ``last`` group, with ``index``. The next record may follow
+    at once.
     """
 
     LATENCY = 3
@@ -46,14 +47,14 @@ class ArgMax(Component):
         last = delay_valid(m, self.valid & self.last, 2, "last")
 
         base = Signal(len(self.index))
-        best = Signal(signed(32), init=LOWEST)
+        best = Signal(signed(32), init=LOWEST)  # below any logit
         index = Signal(len(self.index))
         better = Signal()
         m.d.comb += [better.eq(valid & (key > best)), self.index.eq(index)]
         with m.If(valid):
             m.d.sync += base.eq(Mux(last, 0, base + self._lanes))
-        with m.If(better | self.done):
-            m.d.sync += best.eq(Mux(better, key, LOWEST))
+        with m.If(better | last):
+            m.d.sync += best.eq(Mux(last, LOWEST, key))
         with m.If(better):
             m.d.sync += index.eq(base + lane)
         m.d.sync += self.done.eq(last)

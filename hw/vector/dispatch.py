@@ -19,8 +19,8 @@ SUM_GAP = 1
 
 
 def Tag(config: Config):  # noqa: N802
-    """What travels beside a group of integers: its record's kind and scale, ``last`` group of the record, the number of real
-    elements, and whether it is a softmax sum."""
+    """What travels beside a group of integers: its record's kind and scale, ``last`` group of the record, the number of
+    real elements, and whether it is a softmax sum."""
     return StructLayout({
         "kind": VectorKind,
         "scale": RowScale,
@@ -42,17 +42,18 @@ class Source(enum.Enum, shape=2):
 class Dispatch(Component):
     """One record at a time is being fed; a group (or loaded beat) a clock as long as data comes.
 
-    A record starts when no record is in flight that it could overtake or disturb: QUERY, KEY and VALUE follow each other
-    down the same path; loads start at once unless the buffer is in use; any other waits until the pipelines are empty, which
-    costs nothing where a fence separates the operators. A group whose scale is 1/rms waits until that is known.
+    A record starts when no record is in flight that it could overtake or disturb: QUERY, KEY and VALUE follow each
+    other down the same path; loads start at once unless the buffer is in use; any other waits until the pipelines are
+    empty, which costs nothing where a fence separates the operators. A group whose scale is 1/rms waits until that is
+    known.
 
     Padding that rounds a record's results (or beats) up to a multiple of the channels is taken and dropped.
 
-    Members: ``records``, ``results``, ``beats``, ``merged`` streams in; ``largest``, exponents of the operands (Quantiser);
-    ``done_operand`` and ``done_head``: a record has left; ``norm_done``; ``room``: logits may be sent.
+    Members: ``records``, ``results``, ``beats``, ``merged`` streams in; ``largest``, exponents of the operands
+    (Quantiser); ``done_operand`` and ``done_head``: a record has left; ``norm_done``; ``room``: logits may be sent.
     Out: ``valid`` with ``values``, ``exponent`` and ``tag``, a group of integers; ``embed``, groups of a new residual;
-    ``load_norm``, ``load_rope`` with ``load_beat``, ``load_data``; ``slot``, the norm weights of the record; ``done``, a pulse for each
-    record in order; ``busy``.
+    ``load_norm``, ``load_rope`` with ``load_beat``, ``load_data``; ``slot``, the norm weights of the record; ``done``,
+    a pulse for each record in order; ``busy``.
     """
 
     def __init__(self, config: Config):

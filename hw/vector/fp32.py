@@ -1,7 +1,8 @@
 """binary32 adder, multiplier and conversion from integers: docs/numerics.md section 1.
 
-Free-running pipelines, one result a clock: inputs with ``valid`` in clock t give the result in clock t + LATENCY. ``error`` is
-high beside a valid result that is infinite or NaN (or came from an operand that is); such a result is unspecified.
+Free-running pipelines, one result a clock: inputs with ``valid`` in clock t give the result in clock t + LATENCY.
+``error`` is high beside a valid result that is infinite or NaN (or came from an operand that is); such a result is
+unspecified.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
@@ -42,7 +43,8 @@ def normalise(m, value, name):
 def round_and_pack(m, mantissa, exponent, sign, name):
     """(32 bits, overflow) of *mantissa* (top bit set, at least 25 bits, the lowest sticky), rounded once to 24 bits.
 
-    *exponent* is biased and signed. Exact magnitudes below 2^-126, and a mantissa without its top bit, give zero of *sign*.
+    *exponent* is biased and signed. Exact magnitudes below 2^-126, and a mantissa without its top bit, give zero of
+    *sign*.
     """
     rest = len(mantissa) - 24
     up, nonzero = Signal(name=f"{name}_up"), Signal(name=f"{name}_nonzero")

@@ -1,7 +1,7 @@
 """Reciprocal, inverse square root and 2^t of binary32 by table and straight line: docs/numerics.md section 4.
 
-Free-running pipelines, one result a clock, ``LATENCY`` clocks after ``valid`` with ``x``. ``error`` is high beside a valid result
-whose argument was zero, infinite or NaN where the function has no finite value.
+Free-running pipelines, one result a clock, ``LATENCY`` clocks after ``valid`` with ``x``. ``error`` is high beside a
+valid result whose argument was zero, infinite or NaN where the function has no finite value.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed

@@ -11,12 +11,13 @@ __all__ = ["Gather"]
 class Gather(Component):
     """Item i of the whole comes from channel i mod ``channels``; ``lanes`` items leave together as a group.
 
-    A group is channels k*lanes to k*lanes + lanes - 1; it leaves when all of them have their item, and they give it up in
-    the same clock. Latency 1 clock; one group a clock. Knows no records: every record brings a multiple of ``channels`` items
-    (padding included, which the receiver drops), so that the first item of each comes from channel 0.
+    A group is channels k*lanes to k*lanes + lanes - 1; it leaves when all of them have their item, and they give it up
+    in the same clock. Latency 1 clock; one group a clock. Knows no records: every record brings a multiple of
+    ``channels`` items (padding included, which the receiver drops), so that the first item of each comes from channel
+    0.
 
-    Parameters: ``shape`` of an item; ``channels``; ``lanes``, a divisor of it. Members: ``i``, one stream a channel; ``o``, the
-    groups (arrays of ``lanes`` items).
+    Parameters: ``shape`` of an item; ``channels``; ``lanes``, a divisor of it. Members: ``i``, one stream a channel;
+    ``o``, the groups (arrays of ``lanes`` items).
     """
 
     def __init__(self, shape, channels, lanes=1):

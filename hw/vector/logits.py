@@ -17,8 +17,8 @@ A_BEAT = BEAT // 32
 class LogitBeats(Component):
     """Packs groups of logits, lowest index in the lowest bits; the beat of the ``last`` group is filled up with zeros.
 
-    No back-pressure on ``i``: the user sends groups only while ``room`` is high, and at most ``in_flight`` more after it fell. ``idle`` is
-    high when nothing is held. ``count`` is the number of real logits in a group.
+    No back-pressure on ``i``: the user sends groups only while ``room`` is high, and at most ``in_flight`` more after
+    it fell. ``idle`` is high when nothing is held. ``count`` is the number of real logits in a group.
     """
 
     def __init__(self, lanes, in_flight):

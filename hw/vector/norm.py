@@ -15,8 +15,9 @@ __all__ = ["InverseRms", "SumOfSquares"]
 class SumOfSquares(Component):
     """32 partial sums of squares, folded in halves after the ``last`` group.
 
-    Takes a group a clock; the next record may start after ``done``. ``done`` is high for one clock, with the sum in ``o``. Lane l
-    keeps the partial sums l, l + lanes, ...: folds wider than the lanes stay inside a lane, the last ones go across.
+    Takes a group a clock; the next record may start after ``done``. ``done`` is high for one clock, with the sum in
+    ``o``. Lane l keeps the partial sums l, l + lanes, ...: folds wider than the lanes stay inside a lane, the last ones
+    go across.
     """
 
     def __init__(self, lanes):
@@ -76,7 +77,8 @@ class SumOfSquares(Component):
             m.submodules[f"square_{n}"] = square = Multiplier()
             m.submodules[f"sum_{n}"] = adder = Adder()
             m.submodules[f"partial_{n}"] = partial = Memory(shape=32, depth=depth, init=[])
-            store, near, other = partial.write_port(), partial.read_port(domain="comb"), partial.read_port(domain="comb")
+            store = partial.write_port()
+            near, other = partial.read_port(domain="comb"), partial.read_port(domain="comb")
             m.d.comb += [
                 square.valid.eq(self.i.valid), square.a.eq(self.i.values[n]), square.b.eq(self.i.values[n]),
                 store.addr.eq(written), store.data.eq(adder.o), store.en.eq(write),

@@ -1,4 +1,5 @@
-"""Quantiser: groups of binary32 into blocks of 32 with a shared exponent, onto the operand bus (docs/numerics.md section 2)."""
+"""Quantiser: groups of binary32 into blocks of 32 with a shared exponent, onto the operand bus (docs/numerics.md
+section 2)."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.data import ArrayLayout, StructLayout
@@ -23,7 +24,8 @@ MOST_BITS = 16
 class Rounder(Component):
     """Mantissa of one element: x / 2^(behind + 25 - bits), rounded and saturated to ``bits`` bits.
 
-    ``behind`` is the block's exponent less the element's; ``narrow`` chooses 8 bits (K and V) instead of ``bits``. Latency 2.
+    ``behind`` is the block's exponent less the element's; ``narrow`` chooses 8 bits (K and V) instead of ``bits``.
+    Latency 2.
     """
 
     LATENCY = 2
@@ -63,8 +65,8 @@ class Rounder(Component):
 class BlockPlaces(Component):
     """Row and address of the blocks of an operand in order, one block each ``step``; ``last`` starts again.
 
-    Queries: head by head, ``head_blocks`` blocks each; the heads of a group fill rows 0 to v_kv - 1 of one pass, then of the next.
-    Other operands count their blocks.
+    Queries: head by head, ``head_blocks`` blocks each; the heads of a group fill rows 0 to v_kv - 1 of one pass, then
+    of the next. Other operands count their blocks.
     """
 
     def __init__(self, config: Config):
@@ -103,12 +105,12 @@ class BlockPlaces(Component):
 class Quantiser(Component):
     """Collects 32 elements, finds their largest exponent, converts ``width`` elements a clock and broadcasts the block.
 
-    Takes a group of ``lanes`` a clock, no back-pressure. Latency from a block's last group to the block on the bus: :attr:`latency`
-    clocks.
+    Takes a group of ``lanes`` a clock, no back-pressure. Latency from a block's last group to the block on the bus:
+    :attr:`latency` clocks.
 
-    Members: ``i``, groups; ``kind`` and ``region`` beside them (``region`` counts for NewestKind.OPERAND); ``v_kv`` heads share a pass;
-    ``group`` and ``head_blocks`` of the model; ``bus``; ``largest``, the largest exponent of the last complete operand of each region, from
-    the clock after its ``last`` block was on the bus.
+    Members: ``i``, groups; ``kind`` and ``region`` beside them (``region`` counts for NewestKind.OPERAND); ``v_kv``
+    heads share a pass; ``group`` and ``head_blocks`` of the model; ``bus``; ``largest``, the largest exponent of the
+    last complete operand of each region, from the clock after its ``last`` block was on the bus.
     """
 
     def __init__(self, config: Config, width=16):

@@ -19,12 +19,12 @@ MINUS_ZERO = 1 << 31
 class Residual(Component):
     """x_i = RN(x_i + y_i) in place, then RN(x_i * g_i).
 
-    Records are whole vectors, in element order; one may start when the one before has left. Takes a group a clock. Latency
-    Adder.LATENCY to ``x`` and LATENCY to ``o``.
+    Records are whole vectors, in element order; one may start when the one before has left. Takes a group a clock.
+    Latency Adder.LATENCY to ``x`` and LATENCY to ``o``.
 
-    Members: ``i``, groups y; ``embed``, high beside groups that replace x instead of being added; ``slot``, the norm weights to
-    use, stable for a record and four clocks before it; ``load``: beats of eight weights, written to slot ``load_slot`` at ``load_beat``;
-    ``x``, the new residual; ``o``, the product.
+    Members: ``i``, groups y; ``embed``, high beside groups that replace x instead of being added; ``slot``, the norm
+    weights to use, stable for a record and four clocks before it; ``load``: beats of eight weights, written to slot
+    ``load_slot`` at ``load_beat``; ``x``, the new residual; ``o``, the product.
     """
 
     LATENCY = Adder.LATENCY + Multiplier.LATENCY
@@ -54,7 +54,8 @@ class Residual(Component):
         m.submodules.memory = memory = Memory(shape=ArrayLayout(32, lanes), depth=groups_a_vector, init=[])
         old, new = memory.read_port(), memory.write_port()
         rows = 1 << (self._beats - 1).bit_length()
-        m.submodules.weights = weights = Memory(shape=ArrayLayout(ArrayLayout(32, lanes), a_beat), depth=2 * rows, init=[])
+        shape = ArrayLayout(ArrayLayout(32, lanes), a_beat)
+        m.submodules.weights = weights = Memory(shape=shape, depth=2 * rows, init=[])
         weight, load = weights.read_port(), weights.write_port()
 
         def counter(valid, last, name):

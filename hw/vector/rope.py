@@ -17,10 +17,11 @@ ANGLE = StructLayout({"cos": 32, "sin": 32})
 
 
 class RotatedLane(Component):
-    """The pairs of one lane: (a, b) given while ``pair`` is high, (a c - b s) and then (a s + b c) out, one clock apart.
+    """The pairs of one lane: (a, b) given while ``pair`` is high, (a c - b s) and then (a s + b c) out, one clock
+    apart.
 
-    Inputs are held by the user for one more clock (``pair`` is high at most every other clock; ``again`` is ``pair`` a clock
-    later). Latency of the first result: LATENCY.
+    Inputs are held by the user for one more clock (``pair`` is high at most every other clock; ``again`` is ``pair`` a
+    clock later). Latency of the first result: LATENCY.
     """
 
     LATENCY = Multiplier.LATENCY + Adder.LATENCY
@@ -55,11 +56,12 @@ class RotatedLane(Component):
 class Rope(Component):
     """Rotates each head: groups of ``lanes`` even elements and groups of as many odd ones come in turn, and leave so.
 
-    Latency from the odd group in to the even group out :attr:`RotatedLane.LATENCY`, the odd group one clock later; takes a group a
-    clock. Groups of kind VALUE are not rotated (a zero may lose its sign) and take as long. Records have an even number of groups.
+    Latency from the odd group in to the even group out :attr:`RotatedLane.LATENCY`, the odd group one clock later;
+    takes a group a clock. Groups of kind VALUE are not rotated (a zero may lose its sign) and take as long. Records
+    have an even number of groups.
 
-    Members: ``i``, ``kind`` beside it; ``o``, ``o_kind`` beside it; ``head_blocks``, head width / 32; ``load``: beats of cos and sin, pair by pair (c0, s0,
-    c1, s1, ...), written at ``load_beat`` while ``load`` is high.
+    Members: ``i``, ``kind`` beside it; ``o``, ``o_kind`` beside it; ``head_blocks``, head width / 32; ``load``: beats
+    of cos and sin, pair by pair (c0, s0, c1, s1, ...), written at ``load_beat`` while ``load`` is high.
     """
 
     LATENCY = RotatedLane.LATENCY
@@ -84,7 +86,8 @@ class Rope(Component):
         lanes = self._lanes
         a_beat = BEAT // ANGLE.size // lanes  # groups of angles
         part = a_beat.bit_length() - 1
-        m.submodules.row = row = Memory(shape=ArrayLayout(ArrayLayout(ANGLE, lanes), a_beat), depth=self._beats, init=[])
+        shape = ArrayLayout(ArrayLayout(ANGLE, lanes), a_beat)
+        m.submodules.row = row = Memory(shape=shape, depth=self._beats, init=[])
         write, read = row.write_port(), row.read_port()
 
         second, pair = Signal(), Signal()

@@ -62,8 +62,8 @@ class GatedUnit(Component):
 class GatedPairs(Component):
     """Groups of gates and groups of ups in turn; a group of products for each pair.
 
-    Latency from the up group: :attr:`GatedUnit.LATENCY`. Takes a group a clock. The gate group waits for its up group. Records have
-    an even number of groups.
+    Latency from the up group: :attr:`GatedUnit.LATENCY`. Takes a group a clock. The gate group waits for its up group.
+    Records have an even number of groups.
     """
 
     def __init__(self, lanes):

@@ -27,7 +27,8 @@ INDEX_BITS = 20
 
 
 def LogitTap(config: Config):  # noqa: N802
-    """Groups of logits as they come: ``values`` of elements ``index``, ``index`` + 1, ...; a tap, it holds nothing up."""
+    """Groups of logits as they come: ``values`` of elements ``index``, ``index`` + 1, ...; a tap, it holds nothing
+    up."""
     return Signature({"valid": Out(1), "index": Out(INDEX_BITS), "values": Out(ArrayLayout(32, config.lanes))})
 
 
@@ -35,16 +36,17 @@ class VectorUnit(Component):
     """Executes vector records in order (hw.isa); takes a group of ``lanes`` results a clock in every kind.
 
     Clocks from the last group of results (beat, merged item) taken to the last block on ``operand``, with q =
-    :attr:`Quantiser.latency`: VALUE, QUERY, KEY 12 + q; ATTENTION 5 + q; RESIDUAL 9 + q; EMBED 6 + q; GLU 20 + q. ``token`` follows the
-    last group of HEAD after 8.
+    :attr:`Quantiser.latency`: VALUE, QUERY, KEY 12 + q; ATTENTION 5 + q; RESIDUAL 9 + q; EMBED 6 + q; GLU 20 + q.
+    ``token`` follows the last group of HEAD after 8.
 
-    Members: ``records``; ``results``, groups of row results (Gather); ``beats``, bypass beats (Gather); ``merged``, attention sums.
-    Results (beats) of a record are padded to a multiple of the channels; the padding is dropped. ``reciprocal`` = RN(1/hidden), ``eps``,
-    ``query_scale`` = RN(log2 e / sqrt(head width)), binary32; ``geometry``; ``logits_enable``, all stable while ``busy``.
+    Members: ``records``; ``results``, groups of row results (Gather); ``beats``, bypass beats (Gather); ``merged``,
+    attention sums. Results (beats) of a record are padded to a multiple of the channels; the padding is dropped.
+    ``reciprocal`` = RN(1/hidden), ``eps``, ``query_scale`` = RN(log2 e / sqrt(head width)), binary32; ``geometry``;
+    ``logits_enable``, all stable while ``busy``.
 
-    Out: ``operand``; ``token``, a pulse with the argmax of HEAD; ``logits``, a tap; ``logit_beats``, eight logits a beat, only with
-    ``logits_enable``, and then its back-pressure stalls HEAD; ``error``, set by a result that is infinite or NaN until ``clear_error``;
-    ``done``, a pulse for each finished record; ``busy``.
+    Out: ``operand``; ``token``, a pulse with the argmax of HEAD; ``logits``, a tap; ``logit_beats``, eight logits a
+    beat, only with ``logits_enable``, and then its back-pressure stalls HEAD; ``error``, set by a result that is
+    infinite or NaN until ``clear_error``; ``done``, a pulse for each finished record; ``busy``.
     """
 
     def __init__(self, config: Config):
@@ -106,7 +108,8 @@ class VectorUnit(Component):
             rope.i.valid.eq(of(VectorKind.QUERY, VectorKind.KEY, VectorKind.VALUE)),
             rope.i.last.eq(last), rope.i.values.eq(values),
             rope.head_blocks.eq(self.geometry.head_blocks),
-            rope.load.eq(dispatch.load_rope), rope.load_beat.eq(dispatch.load_beat), rope.load_data.eq(dispatch.load_data),
+            rope.load.eq(dispatch.load_rope), rope.load_beat.eq(dispatch.load_beat),
+            rope.load_data.eq(dispatch.load_data),
             gated.i.valid.eq(of(VectorKind.GLU)), gated.i.last.eq(last), gated.i.values.eq(values),
         ]
         connect(m, residual.x, norm.i)
@@ -145,13 +148,17 @@ class VectorUnit(Component):
         return m
 
     def _scale(self, m, dispatch, norm, errors):
-        """Groups of integers to binary32, and times their row scale or softmax reciprocal: (valid, tag, values) of both."""
+        """Groups of integers to binary32, and times their row scale or softmax reciprocal: (valid, tag, values) of
+        both."""
         m.submodules.softmax = softmax = Reciprocal()
         converted = delay_valid(m, dispatch.valid, FromInteger.LATENCY, "converted")
         tag = delay(m, dispatch.tag, FromInteger.LATENCY, "tag")
         scale, inverse_sum = Signal(32), Signal(32, reset_less=True)
-        is_sum = Signal()
-        m.d.comb += is_sum.eq(converted & tag.is_sum)
+        is_sum, is_scaled = Signal(), Signal()
+        m.d.comb += [
+            is_sum.eq(converted & tag.is_sum),
+            is_scaled.eq(converted & ~tag.is_sum & (tag.kind != VectorKind.RESIDUAL)),
+        ]
         with m.If(delay_valid(m, is_sum, Reciprocal.LATENCY, "sum_done")):
             m.d.sync += inverse_sum.eq(softmax.o)
             m.d.comb += scale.eq(softmax.o)
@@ -172,14 +179,14 @@ class VectorUnit(Component):
             m.d.comb += [
                 convert.valid.eq(dispatch.valid), convert.value.eq(dispatch.values[n]),
                 convert.exponent.eq(dispatch.exponent),
-                product.valid.eq(converted & ~tag.is_sum), product.a.eq(convert.o), product.b.eq(scale),
+                product.valid.eq(is_scaled), product.a.eq(convert.o), product.b.eq(scale),
                 rows[n].eq(convert.o), values[n].eq(product.o),
             ]
             if n == 0:
                 m.d.comb += [softmax.valid.eq(is_sum), softmax.x.eq(convert.o)]
             errors += [convert.error, product.error]
         errors.append(softmax.error)
-        valid = delay_valid(m, converted & ~tag.is_sum, Multiplier.LATENCY, "scaled")
+        valid = delay_valid(m, is_scaled, Multiplier.LATENCY, "scaled")
         return (converted, tag, rows), (valid, delay(m, tag, Multiplier.LATENCY, "scaled_tag"), values)
 
     def _head(self, m, dispatch, valid, tag, values):

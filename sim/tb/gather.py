@@ -14,7 +14,8 @@ async def keeps_order(dut):
     rng = random.Random(args["seed"])
     channels, lanes, width = args["channels"], args["lanes"], args["width"]
     # Each channel stalls in its own way, one of them hardly ever ready.
-    sources = [Source(dut, f"i__{c}", stall=rng.choice([0, 0.2, 0.7]) * args["stall"], rng=rng) for c in range(channels)]
+    sources = [Source(dut, f"i__{c}", stall=rng.choice([0, 0.2, 0.7]) * args["stall"], rng=rng)
+               for c in range(channels)]
     sink = Sink(dut, "o", stall=0.3 * args["stall"], rng=rng, after_valid=bool(args["stall"]))
     await start(dut)
     items = [rng.getrandbits(width) for _ in range(channels * 60)]

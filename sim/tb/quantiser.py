@@ -16,7 +16,7 @@ FIELDS = ("kind", "region", "row", "address", "last", "exponent", "sum", "mantis
 
 
 def awkward_block(rng, bits):
-    """32 bit patterns: spread exponents, ties of the rounding, values that saturate, zeros, subnormals, the extremes."""
+    """32 bit patterns: spread exponents, ties, values that saturate, zeros, subnormals, the extremes."""
     top = rng.choice([1, 2, 10, 127, 200, 254])
     kind = rng.randrange(6)
     block_bits = []

@@ -3,14 +3,16 @@
 import random
 
 import cocotb
+import numpy as np
 from cocotb.triggers import RisingEdge
 
 from hw.config import preset
 from hw.interfaces import Geometry, LogitBeat, MergedItem
 from hw.isa import VectorKind, VectorRecord
 from sim.bench import bench_args
+from sim.golden import fp32
 from sim.streams import Sink, Source, pack, signed, start
-from sim.tb.vector_model import Shape, steps
+from sim.tb.vector_model import Shape, beats_of, steps
 
 BUS_FIELDS = ("kind", "region", "row", "address", "last", "exponent", "sum", "mantissas")
 
@@ -72,7 +74,7 @@ async def equals_golden(dut):
     rng = random.Random(args["seed"])
     shape = Shape(**args["shape"])
     config = preset("demo").override(**args["config"])
-    constants, tasks = steps(shape, args["seed"], args["steps"])
+    constants, tasks = steps(shape, args["seed"], count=3, layers=1)
     stall = args["stall"]
 
     monitor = BusMonitor(dut, config, shape.lanes)
@@ -83,7 +85,8 @@ async def equals_golden(dut):
     logit_beats = Sink(dut, "logit_beats", layout=LogitBeat, stall=stall, rng=rng)
     geometry = {"kv_heads": shape.kv_heads, "group": shape.group, "passes": -(-shape.group // shape.v_kv),
                 "head_blocks": shape.head_blocks}
-    await start(dut, geometry=pack(Geometry(config), geometry), logits_enable=args["logits"], clear_error=0, **constants)
+    await start(dut, geometry=pack(Geometry(config), geometry), logits_enable=args["logits"], clear_error=0,
+                **constants)
     cocotb.start_soon(monitor.run())
     cocotb.start_soon(feed_results(dut, tasks, monitor, results))
     for task in tasks:
@@ -113,11 +116,52 @@ async def equals_golden(dut):
         check_latency(monitor, tasks, shape, args["latency"])
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def flags_overflow(dut):
+    """An infinite operand and an overflow set ``error``, which stays until it is cleared; large finite values do
+    not."""
+    args = bench_args()
+    channels, hidden = args["shape"]["channels"], 32
+    records = Source(dut, "records", layout=VectorRecord)
+    beats = [Source(dut, f"beats__{c}") for c in range(channels)]
+    one = int(fp32.to_bits(np.float32(1)))
+    await start(dut, clear_error=0, reciprocal=one, eps=one, query_scale=one)
+
+    async def run(kind, values):
+        records.send({"kind": kind, "count": hidden})
+        words = beats_of(np.array(values, np.float32))
+        for n in range(-(-len(words) // channels) * channels):
+            beats[n % channels].send(words[n] if n < len(words) else 0)
+        for _ in range(3):
+            await RisingEdge(dut.clk)
+        while dut.busy.value:
+            await RisingEdge(dut.clk)
+
+    large = [2.0**60] * hidden
+    for weights, residual, bad in (
+        (large, large, False), (large, [*large[1:], np.inf], True), ([2.0**68] * hidden, large, True),
+        ([1.0] * hidden, [2.0**70] * hidden, True), (large, large, False),
+    ):
+        await run(VectorKind.LOAD_NORM, weights)
+        await run(VectorKind.EMBED, residual)
+        assert bool(dut.error.value) == bad, (weights[0], residual[-1])
+        for _ in range(5):
+            await RisingEdge(dut.clk)
+        assert bool(dut.error.value) == bad
+        dut.clear_error.value = 1
+        await RisingEdge(dut.clk)
+        dut.clear_error.value = 0
+        await RisingEdge(dut.clk)
+        await RisingEdge(dut.clk)
+        assert not dut.error.value
+
+
 def check_logits(monitor, logit_beats, heads, lanes, enabled):
     """The tap has every logit at its index; the beats have them in order, the last one filled up with zeros."""
     wanted = [(n, int(bits)) for task in heads for n, bits in enumerate(task.logits)]
     count = len(heads[0].logits)
-    tapped = [(index + n, bits) for index, values in monitor.logits for n, bits in enumerate(values) if index + n < count]
+    tapped = [(index + n, bits) for index, values in monitor.logits for n, bits in enumerate(values)
+              if index + n < count]
     assert tapped == wanted
     expected = []
     for task in heads if enabled else ():

@@ -1,7 +1,7 @@
-"""What the vector unit should do with the records of a few steps: golden results in the order in which blocks leave.
+"""What the vector unit should do with the records of a few steps: golden results in the order of the blocks.
 
-:func:`steps` makes up a model of the given shape, random row results and attention sums, and returns one :class:`Task` a
-record, with the data to feed and the blocks, logits and token to expect.
+:func:`steps` makes up a model of the given shape, random row results and attention sums, and returns one
+:class:`Task` a record, with the data to feed and the blocks, logits and token to expect.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from hw.isa import Region, RowScale, VectorKind
 from sim.golden import activation, attention, block, fp32, matrix, norm, rope
 from sim.golden.block import BLOCK, KV_BITS
 
-__all__ = ["Shape", "Task", "emitted_order", "steps"]
+__all__ = ["Shape", "Task", "beats_of", "steps"]
 
 SUM_BITS = 46
 
@@ -73,6 +73,7 @@ def padded(items, channels, filler):
 
 
 def beats_of(values):
+    """256-bit integers of eight binary32 each."""
     bits = fp32.to_bits(values).reshape(-1, 8).astype("<u4")
     return [int.from_bytes(row.tobytes(), "little") for row in bits]
 
@@ -147,7 +148,8 @@ class Steps:
         """(task, binary32 results in row order) of *count* rows of random accumulators of sane magnitude."""
         shape, rng = self.shape, self.rng
         task = Task(kind, count, scale, slot, int(rng.integers(8, 26)), region, self.produced[region])
-        exponent = self.largest[region] - 127 - (shape.mantissa_bits - 2) + task.weight_exponent - 25 - matrix.GUARD_BITS
+        grid = self.largest[region] - 127 - (shape.mantissa_bits - 2)
+        exponent = grid + task.weight_exponent - 25 - matrix.GUARD_BITS
         wanted = rng.standard_normal(count) * 2.0 ** rng.normal(0, 3, count)
         limit = 2.0 ** (shape.accumulator_bits - 2)
         accumulators = np.clip(np.ldexp(wanted, -exponent), -limit, limit).astype(np.int64)
@@ -190,8 +192,8 @@ class Steps:
             ev = exponents[head // shape.group, 0]
             task.merged.append({"is_sum": 1, "exponent": int(rng.integers(256)), "elements": [int(totals[head])]})
             elements = sums[head].reshape(-1, shape.lanes)
-            task.merged += [{"is_sum": 0, "exponent": int(ev[n * shape.lanes // BLOCK]), "elements": [int(v) for v in row]}
-                            for n, row in enumerate(elements)]
+            task.merged += [{"is_sum": 0, "exponent": int(ev[n * shape.lanes // BLOCK]), "elements": row}
+                            for n, row in enumerate(elements.tolist())]
         out = attention.normalise(
             sums.reshape(shape.kv_heads, shape.group, shape.head_blocks, BLOCK),
             totals.reshape(shape.kv_heads, shape.group), exponents[:, 0])
@@ -215,8 +217,8 @@ class Steps:
         return task
 
 
-def steps(shape, seed, count, layers=2):
-    """(constants, tasks) of *count* steps of *layers* layers; every other step has no head."""
+def steps(shape, seed, count, layers):
+    """(constants, tasks) of *count* steps of *layers* layers; the second of two has no head."""
     model = Steps(shape, np.random.default_rng(seed))
     tasks = []
     for step in range(count):

@@ -14,6 +14,6 @@ def test_blocks(lanes, bits, v_kv, group, head_blocks, gaps):
     config = preset("demo").override(lanes=lanes, mantissa_bits=bits, v_kv=v_kv)
     quantiser = Quantiser(config)
     run_bench(quantiser, "sim.tb.quantiser", seed=5 + lanes, args={
-        "lanes": lanes, "bits": bits, "v_kv": v_kv, "kv_heads": 2, "group": group, "head_blocks": head_blocks, "gaps": gaps,
-        "operands": 30, "latency": quantiser.latency})
+        "lanes": lanes, "bits": bits, "v_kv": v_kv, "kv_heads": 2, "group": group, "head_blocks": head_blocks,
+        "gaps": gaps, "operands": 30, "latency": quantiser.latency})
 

@@ -13,7 +13,8 @@ from sim.bench import run_bench
 
 
 class GatheredVectorUnit(Component):
-    """A vector unit with streams of single results and beats, one a channel; ``taken`` when it takes results, beats, merged."""
+    """A vector unit with streams of single results and beats, one a channel; ``taken`` when it takes results, beats,
+    merged."""
 
     def __init__(self, config):
         self._config = config
@@ -59,8 +60,8 @@ SHAPES = {
                        dict(hidden=64, ffn=32, kv_heads=3, group=1, head_blocks=1, vocabulary=100)),
     "two_lanes": (dict(channels=6, lanes=2, v_kv=3),
                   dict(hidden=160, ffn=96, kv_heads=1, group=8, head_blocks=2, vocabulary=77)),
-    "four_lanes": (dict(channels=8, lanes=4, v_kv=8, mantissa_bits=16),
-                   dict(hidden=96, ffn=64, kv_heads=2, group=8, head_blocks=4, vocabulary=1001)),
+    "four_lanes": (dict(channels=8, lanes=4, v_kv=2, mantissa_bits=16),
+                   dict(hidden=96, ffn=64, kv_heads=2, group=3, head_blocks=4, vocabulary=301)),
     "four_lanes_small": (dict(channels=4, lanes=4, v_kv=3),
                          dict(hidden=32, ffn=32, kv_heads=1, group=1, head_blocks=1, vocabulary=39)),
 }
@@ -76,5 +77,12 @@ def test_steps(name, stall):
     config = preset("demo").override(**changes)
     shape = {**model, "channels": config.channels, "lanes": config.lanes, "v_kv": config.v_kv,
              "mantissa_bits": config.mantissa_bits, "accumulator_bits": accumulator_bits(config)}
-    run_bench(GatheredVectorUnit(config), "sim.tb.vector", seed=11 + bool(stall), args={
-        "config": changes, "shape": shape, "steps": 3, "stall": stall, "logits": int(stall > 0), "latency": LATENCY})
+    run_bench(GatheredVectorUnit(config), "sim.tb.vector", seed=11 + bool(stall), test="equals_golden", args={
+        "config": changes, "shape": shape, "stall": stall, "logits": int(stall > 0), "latency": LATENCY})
+
+
+def test_error_flag():
+    changes, _ = SHAPES["three_channels"]
+    config = preset("demo").override(**changes)
+    run_bench(GatheredVectorUnit(config), "sim.tb.vector", test="flags_overflow",
+              args={"shape": {"channels": config.channels}})
