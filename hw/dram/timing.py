@@ -224,9 +224,9 @@ def timing_for(density_gbit=16, speed_mts=SPEED_MTS):
 
 def small_timing():
     """A legal set of short times for bounded proofs; latencies keep their parity."""
-    return Timing(bl=2, rl=5, wl=3, trcd=4, trppb=4, trpab=6, tras=8, tras_max=900, trrd=2, tfaw=8, taad=8, tccd_s=2,
+    return Timing(bl=2, rl=5, wl=3, trcd=4, trppb=4, trpab=6, tras=8, tras_max=9_000, trrd=2, tfaw=8, taad=8, tccd_s=2,
                   tccd_l=4, twtr_s=2, twtr_l=4, nrbtp=2, nwr=3, tppd=2, twck2dqo=2, twckpst=1, trfcab=20, trfcpb=12,
-                  tpbr2pbr=8, tpbr2act=4, trefi=160, tmrw=5, tmrd=5)
+                  tpbr2pbr=8, tpbr2act=4, trefi=480, tmrw=5, tmrd=5)
 
 
 assert {p.field for p in PARAMETERS} == {f.name for f in fields(Timing)} - {"postpone_max"}

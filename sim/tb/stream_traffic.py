@@ -9,16 +9,20 @@ from hw.dram.causes import Cause
 from hw.dram.controller import ChannelController
 from hw.interfaces import BEAT
 from sim.lpddr.device import Device
+from sim.tb.dram_rig import join
 
 __all__ = ["Pattern", "StreamBench"]
 
 
-class Pattern(enum.Enum, shape=2):
+class Pattern(enum.Enum, shape=3):
     """What is asked of the channel."""
 
     STREAM = 0  # sequential reads, whole rows
     MIX = 1  # sequential reads, and one sequential write after every nine read beats
     RANDOM2K = 2  # 2 KB chunks (64 beats) at random places
+    CONFLICT = 3  # sequential rows of one bank pair: no row can be opened under the burst before it
+    STALL = 4  # sequential reads; in turn 2**16 clocks with credits and 2**16 clocks without
+    BURSTS = 5  # sequential reads; in turn 2**12 clocks with a request and 2**12 clocks without
 
 
 class _Chunks(Component):
@@ -32,7 +36,8 @@ class _Chunks(Component):
         m = Module()
         if self._pattern is not Pattern.RANDOM2K:
             count = Signal(len(self.beat) - 8)  # lower half of the memory
-            m.d.comb += [self.beat.eq(count << 7), self.last.eq(127)]
+            step = 10 if self._pattern is Pattern.CONFLICT else 7
+            m.d.comb += [self.beat.eq(count << step), self.last.eq(127)]
             with m.If(self.next):
                 m.d.sync += count.eq(count + 1)
             return m
@@ -60,7 +65,7 @@ class StreamBench(Component):
     def __init__(self, config: Config, pattern: Pattern, *, clocks=500_000, seed=1, timing=None, policy=None,
                  device_timing=None):
         self._pattern, self._clocks, self._seed = pattern, clocks, seed
-        self._bits = config.beat_address_bits
+        self._bits, self._fifo_beats = config.beat_address_bits, config.fifo_beats
         self._controller = ChannelController(config, timing, policy)
         self._device = Device(self._bits, device_timing)
         super().__init__({
@@ -75,11 +80,7 @@ class StreamBench(Component):
         m = Module()
         m.submodules.controller = controller = self._controller
         m.submodules.device = device = self._device
-        for name, member, value in controller.dfi.signature.flatten(controller.dfi):
-            other = device.dfi
-            for part in name:
-                other = getattr(other, part)
-            m.d.comb += other.eq(value) if member.flow is Out else value.eq(other)
+        join(m, controller, device)
         self._elaborate_reads(m, controller, device)
         self._elaborate_writes(m, controller, device)
 
@@ -106,11 +107,11 @@ class StreamBench(Component):
         offset = Signal(7)
         read = controller.read
         m.d.comb += [
-            read.command.valid.eq(1), read.command.payload.beat.eq(asked.beat),
-            read.command.payload.last.eq(asked.last),
-            asked.next.eq(read.command.ready), read.credit.eq(read.valid),
+            read.command.payload.beat.eq(asked.beat), read.command.payload.last.eq(asked.last),
+            asked.next.eq(read.command.valid & read.command.ready),
             expected.next.eq(read.valid & (offset == expected.last)),
         ]
+        self._elaborate_pace(m, read)
         fetched = Signal(self._bits)
         m.d.sync += fetched.eq(device.store.read_beat)
         m.d.comb += device.store.read_data.eq(_contents(fetched))
@@ -118,6 +119,17 @@ class StreamBench(Component):
         m.d.comb += self._read_error.eq(read.valid & (read.data != _contents(expected.beat | offset)))
         with m.If(read.valid):
             m.d.sync += offset.eq(Mux(expected.next, 0, offset + 1))
+
+    def _elaborate_pace(self, m, read):
+        clock = Signal(17)
+        owed = Signal(range(self._fifo_beats + 1))
+        m.d.sync += clock.eq(clock + 1)
+        m.d.comb += [read.command.valid.eq(1), read.credit.eq(read.valid)]
+        if self._pattern is Pattern.BURSTS:
+            m.d.comb += read.command.valid.eq(clock[12])
+        if self._pattern is Pattern.STALL:
+            m.d.comb += read.credit.eq(~clock[16] & (owed != 0))
+            m.d.sync += owed.eq(owed + read.valid - read.credit)
 
     def _elaborate_writes(self, m, controller, device):
         write, store = controller.write, device.store
