@@ -5,6 +5,7 @@ elaborates to an ``Instance`` of the component's module, which :func:`convert` e
 """
 
 import os
+import re
 
 from amaranth.back import verilog
 from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value
@@ -49,4 +50,19 @@ def convert(component, name):
     parts = [verilog.convert(inner, name=module, strip_internal_attrs=True)
              for module, inner in _shared_modules(component).items()]
     parts.append(verilog.convert(component, name=name, strip_internal_attrs=True))
-    return "\n".join(parts)
+    return "\n".join(_tidied(part) for part in parts)
+
+
+def _tidied(text):
+    """*text* without source lines, which differ from machine to machine; one loop sets a memory's equal rows.
+
+    A statement a row makes Verilator's C++ three times as long.
+    """
+    text = re.sub(r'^ *\(\* src = "[^"]*" \*\)\n', "", text, flags=re.MULTILINE)
+    rows = re.compile(r"^    (\S+ ?)\[0\] = (\S+);\n(?:    \1\[\d+\] = \2;\n){8,}", re.MULTILINE)
+
+    def loop(match):
+        count = match[0].count("\n")
+        return f"    for (int row = 0; row < {count}; row = row + 1) {match[1]}[row] = {match[2]};\n"
+
+    return rows.sub(loop, text)
