@@ -8,6 +8,7 @@ import numpy as np
 from firmware.compiler import compile_model
 from firmware.gguf_model import read_model
 from firmware.image import write_image
+from hw.config import BEAT_BYTES
 from sim.build import build_root
 from sim.golden.model import GoldenModel
 from sim.system.model import system_program
@@ -25,6 +26,7 @@ class Checked:
     golden_tokens: list
     golden_logits: np.ndarray
     result: dict
+    image_equal: bool  # weights, vectors and tables in the memories are those of a direct load, byte for byte
 
     @property
     def equal(self):
@@ -32,23 +34,31 @@ class Checked:
         return self.tokens == self.golden_tokens and self.logits.tobytes() == self.golden_logits.tobytes()
 
 
-def run_checked(path, config, prompt, count, *, context=None, seed=0, **system):
+def run_checked(path, config, prompt, count, *, context=None, seed=0, load="backdoor", **system):
     """Decode *count* tokens greedily after the token ids *prompt* with the GGUF *path* on the system of *config*.
 
-    *seed*: order of the KV pages. *system*: arguments of :func:`sim.system.model.system_program`.
+    *seed*: order of the KV pages. *load*: how the model comes to memory, ``backdoor`` or ``axi4``. *system*: arguments
+    of :func:`sim.system.model.system_program`.
     """
     model = read_model(path)
     layout = compile_model(model, config, context).layout
-    program = system_program(config, **system)
-    job = Job(config, str(path), layout.context, list(prompt), count, [], model.vocab)
+    program = system_program(config, memory_port=load == "axi4", **system)
+    job = Job(config, str(path), layout.context, list(prompt), count, [], model.vocab, load=load, seed=seed)
     (build_root() / "runs").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="check-", dir=build_root() / "runs") as folder:
-        write_image(model, layout, list(open_store(f"{folder}/store", config, create=True)), seed)
+        store = open_store(f"{folder}/store", config, create=True)
+        image = np.zeros((config.channels, layout.end * BEAT_BYTES), np.uint8)
+        write_image(model, layout, list(image), seed)
+        if load == "backdoor":
+            store[:, :image.shape[1]] = image
         with Simulator(program, job, folder) as simulator:
             for _ in simulator.events():
                 pass
             result = simulator.result()
             logits = simulator.logits(len(result["tokens"]), model.vocab)
+        fixed = layout.kv_base * BEAT_BYTES
+        image_equal = np.array_equal(store[:, :fixed], image[:, :fixed])
     golden = list(GoldenModel(model, config.mantissa_bits).generate(prompt, count))
     golden_tokens, golden_logits = zip(*golden, strict=True)
-    return Checked(result["tokens"], logits, list(golden_tokens), np.stack(golden_logits), result)
+    return Checked(result["tokens"], logits, list(golden_tokens), np.stack(golden_logits), result,
+                   image_equal)

@@ -35,6 +35,8 @@ class Job:
     vocabulary: int
     sampling: dict | None = None
     record_replay: bool = False
+    load: str = "backdoor"  # or "axi4": the model goes to memory through the memory port, before the run
+    seed: int = 0  # order of the KV pages in an axi4 load
 
 
 def open_store(path, config, create=False):

@@ -1,11 +1,13 @@
 """The driver's way into the simulated accelerator: the register port, and the store's file for memory."""
 
+import numpy as np
 from cocotb.triggers import RisingEdge, Timer, ValueChange
+from cocotbext.axi import AxiBus, AxiMaster, AxiResp
 
 from firmware.transport import Transport
 from hw.config import BEAT_BYTES
 
-__all__ = ["CLOCK_STEPS", "RegisterFault", "SimulatedTransport"]
+__all__ = ["Axi4Transport", "CLOCK_STEPS", "RegisterFault", "SimulatedTransport"]
 
 CLOCK_STEPS = 2
 """Time units (ns) of a clock of the model."""
@@ -72,3 +74,31 @@ class SimulatedTransport(Transport):
     async def wait_clocks(self, clocks):
         """Sleep for *clocks* clocks."""
         await Timer(CLOCK_STEPS * clocks, "ns")
+
+
+class Axi4Transport(SimulatedTransport):
+    """The same, but memory is reached through the accelerator's AXI4 port. Wakes on clock edges: for small models."""
+
+    load_method = "axi4"
+
+    def __init__(self, dut, config, replay=None):
+        super().__init__(dut, None, replay)
+        self._channel_bytes = config.channel_bytes
+        self._master = AxiMaster(AxiBus.from_prefix(dut, "axi_"), dut.clk, dut.rst)
+
+    async def read_memory(self, channel, beat, beats):
+        answer = await self._master.read(channel * self._channel_bytes + beat * BEAT_BYTES, beats * BEAT_BYTES)
+        self._check(answer, "read")
+        return np.frombuffer(answer.data, np.uint8)
+
+    async def write_memory(self, channel, beat, data):
+        answer = await self._master.write(channel * self._channel_bytes + beat * BEAT_BYTES, data.tobytes())
+        self._check(answer, "write")
+
+    async def load(self, channels, beats, fill):
+        await Transport.load(self, channels, beats, fill)
+
+    @staticmethod
+    def _check(answer, what):
+        if answer.resp != AxiResp.OKAY:
+            raise RegisterFault(f"memory {what} at {answer.address:#x} is answered with {answer.resp.name}")

@@ -28,16 +28,23 @@ def flattened(component):
         yield "__".join(str(part) for part in path), path, Shape.cast(member.shape).width, member.flow.value == "In"
 
 
-def wrapper_text(accelerator, device, channels, lanes):
-    """Text of module ``system``: *accelerator* (module ``headrace``) with a *device* (module ``lpddr5x``) a channel."""
+def wrapper_text(accelerator, device, channels, lanes, memory_port=False):
+    """Text of module ``system``: *accelerator* (module ``headrace``) with a *device* (module ``lpddr5x``) a channel.
+
+    With *memory_port* the AXI4 port is ports of ``system`` too, as ``axi__*``; otherwise it is idle.
+    """
     ports = list(flattened(accelerator))
     device_ports = list(flattened(device))
+    outer = [port for port in ports if memory_port and port[0].startswith("axi__")]
+    ports = [port for port in ports if port not in outer]
     inner = {name for name, _, _, _ in ports if name.startswith(("axil__", "dfi__"))}
     declarations = [f"    {way} logic {_range(width)}{name}" for name, (way, width) in PORTS.items()]
+    declarations += [f"    {'input' if is_input else 'output'} logic {_range(width)}{name}"
+                     for name, _, width, is_input in outer]
     lines = [f"module {TOP}(", ",\n".join(declarations), ");", CLOCK.format(reset=RESET_CLOCKS), IMPORTS.format(
                  valid=channels - 1, beats=32 * channels - 1, data=BEAT * channels - 1)]
     lines += [f"    logic {_range(width)}{name};" for name, _, width, _ in ports]
-    lines += _instance("headrace", "accelerator", {name: name for name, _, _, _ in ports})
+    lines += _instance("headrace", "accelerator", {name: name for name, _, _, _ in ports + outer})
     lines += [f"    assign {name} = 0;" for name, _, _, is_input in ports if is_input and name not in inner]
     for channel in range(channels):
         nets = {}

@@ -28,6 +28,7 @@ def check(tmp_path, llama, config, prompt, count, **system):
     checked = run_checked(path, config, prompt, count, seed=llama.seed, opt="-O1", **system)
     assert checked.tokens == checked.golden_tokens
     assert checked.equal, "logits differ"
+    assert checked.image_equal
     assert sum(checked.result["causes"].values()) == checked.result["decode_clocks"] * config.channels
     return checked
 
@@ -50,3 +51,12 @@ def test_stalls_and_slow_refresh(tmp_path):
     timing = timing_for(TINY.density_gbit)
     slow = replace(timing, trefi=timing.trefi // 2, trfcpb=3 * timing.trfcpb)
     check(tmp_path, MIXED, TINY, [5, 77, 3, 280, 9, 11, 12], 6, timing=slow, stalls=11)
+
+
+def test_loaded_through_axi4(tmp_path):
+    """The memory port gives the same bytes as a direct load, the same tokens, and reads back what it wrote."""
+    path = write_model(tmp_path / "model.gguf", replace(GROUP_3, context=24))
+    ways = [run_checked(path, TINY, [5, 77, 3, 280], 3, load=load, opt="-O1") for load in ("backdoor", "axi4")]
+    assert all(checked.equal and checked.image_equal for checked in ways)
+    assert ways[1].result["load"] == "axi4"
+    assert ways[0].result["read_back"] == ways[1].result["read_back"]
