@@ -7,6 +7,7 @@ from hw.config import Config
 from hw.dram.controller import ChannelController
 from hw.dram.interface import dfi_signature
 from sim.lpddr.device import Device
+from sim.lpddr.table import device_timing as timing_of
 
 __all__ = ["DramChannel", "join"]
 
@@ -25,7 +26,7 @@ class DramChannel(Component):
 
     def __init__(self, config: Config, timing=None, policy=None, device_timing=None):
         self._controller = ChannelController(config, timing, policy)
-        self._device = Device(config.beat_address_bits, device_timing)
+        self._device = Device(config.beat_address_bits, device_timing or timing_of(config.density_gbit))
         controller = {name: member for name, member in self._controller.signature.members.items() if name != "dfi"}
         device = {name: member for name, member in self._device.signature.members.items() if name != "dfi"}
         phases = {name: Out(dfi_signature().members[name].signature) for name in ("p0", "p1")}

@@ -9,6 +9,7 @@ from hw.dram.causes import Cause
 from hw.dram.controller import ChannelController
 from hw.interfaces import BEAT
 from sim.lpddr.device import Device
+from sim.lpddr.table import device_timing as timing_of
 from sim.tb.dram_rig import join
 
 __all__ = ["Pattern", "StreamBench"]
@@ -67,7 +68,7 @@ class StreamBench(Component):
         self._pattern, self._clocks, self._seed = pattern, clocks, seed
         self._bits, self._fifo_beats = config.beat_address_bits, config.fifo_beats
         self._controller = ChannelController(config, timing, policy)
-        self._device = Device(self._bits, device_timing)
+        self._device = Device(self._bits, device_timing or timing_of(config.density_gbit))
         super().__init__({
             "done": Out(1),
             **{f"{cause.name.lower()}_clocks": Out(32) for cause in Cause},

@@ -5,8 +5,6 @@ from hw.dram.timing import timing_for
 from sim.lpddr.table import device_timing
 from sim.tb.stream_bench import run_pattern
 
-DEMO = preset("demo")
-
 
 def checked(result):
     assert result["violations"] == 0, result["broken"]
@@ -26,8 +24,7 @@ def test_stream_fills_the_bus():
 
 def test_stream_of_32_gbit():
     """Longer tRFCpb, one more row bit."""
-    result = checked(run_pattern("stream", config=preset("bertha500"), timing=timing_for(32),
-                                 device_timing=device_timing(32)))
+    result = checked(run_pattern("stream", config=preset("bertha500")))
     assert result["bus_busy"] >= 0.99
 
 

@@ -12,9 +12,9 @@ def test_published_cycles():
     rows = dict((name, ck) for name, ck, _ in timing_for(16).table())
     assert rows == {
         "BL/n_min": 2, "RL": 23, "WL": 11, "tRCD": 20, "tRPpb": 20, "tRPab": 23, "tRAS": 45, "tRASmax": 74_877,
-        "tRRD": 6, "tFAW": 22, "tAAD": 8, "tCCD_S": 2, "tCCD_L": 4, "tWTR_S": 7, "tWTR_L": 13, "nRBTP": 6, "nWR": 37, "tPPD": 2,
-        "tWCK2DQO": 2, "tWCKPST": 1, "tRFCab": 299, "tRFCpb": 150, "tpbR2pbR": 96, "tpbR2act": 8, "tREFI": 4166,
-        "tMRW": 11, "tMRD": 15,
+        "tRRD": 6, "tFAW": 22, "tAAD": 8, "tCCD_S": 2, "tCCD_L": 4, "tWTR_S": 7, "tWTR_L": 13, "nRBTP": 6, "nWR":
+        37, "tPPD": 2, "tWCK2DQO": 2, "tWCKPST": 1, "tRFCab": 299, "tRFCpb": 150, "tpbR2pbR": 96, "tpbR2act": 8,
+        "tREFI": 4166, "tMRW": 11, "tMRD": 15,
     }
 
 
