@@ -87,8 +87,8 @@ class Rope(Component):
         a_beat = BEAT // ANGLE.size // lanes  # groups of angles
         part = a_beat.bit_length() - 1
         shape = ArrayLayout(ArrayLayout(ANGLE, lanes), a_beat)
-        m.submodules.row = row = Memory(shape=shape, depth=self._beats, init=[])
-        write, read = row.write_port(), row.read_port()
+        m.submodules.memory = memory = Memory(shape=shape, depth=self._beats, init=[])
+        write, read = memory.write_port(), memory.read_port()
 
         second, pair = Signal(), Signal()
         again = delay_valid(m, pair, 1, "again")

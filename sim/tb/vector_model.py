@@ -216,9 +216,19 @@ class Steps:
         task.logits, task.token = fp32.to_bits(y), int(np.argmax(y))
         return task
 
+    def anything(self):
+        """Any record after any other, as no program has them: what must wait for what."""
+        return self.rng.choice([
+            self.load_rope, lambda: self.load_norm(0), lambda: self.load_norm(1), lambda: self.embed(1),
+            lambda: self.rotated(VectorKind.QUERY), lambda: self.rotated(VectorKind.KEY), self.value, self.attention,
+            lambda: self.add_residual(0, Region.ATTENTION), lambda: self.add_residual(1, Region.FFN),
+            self.glu, self.head,
+        ])()
 
-def steps(shape, seed, count, layers):
-    """(constants, tasks) of *count* steps of *layers* layers; the second of two has no head."""
+
+def steps(shape, seed, count, layers, extra):
+    """(constants, tasks) of *count* steps of *layers* layers, every other one without a head, then *extra* random
+    records."""
     model = Steps(shape, np.random.default_rng(seed))
     tasks = []
     for step in range(count):
@@ -231,5 +241,6 @@ def steps(shape, seed, count, layers):
             ]
         if step % 2 == 0:
             tasks.append(model.head())
+    tasks += [model.anything() for _ in range(extra)]
     constants = {name: int(fp32.to_bits(getattr(model, name))) for name in ("reciprocal", "eps", "query_scale")}
     return constants, tasks
