@@ -63,6 +63,6 @@ def _tidied(text):
 
     def loop(match):
         count = match[0].count("\n")
-        return f"    for (int row = 0; row < {count}; row = row + 1) {match[1]}[row] = {match[2]};\n"
+        return f"    for (int row__ = 0; row__ < {count}; row__ = row__ + 1) {match[1]}[row__] = {match[2]};\n"
 
     return rows.sub(loop, text)
