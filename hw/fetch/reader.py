@@ -87,8 +87,13 @@ class Reader(Component):
     ``flush`` is up from the TABLE record to KV_K of head 0, except while the writer is writing: the layer before was
     written long ago, and drains in one group under the weight stream.
 
-    Members: ``records``; ``memory``; ``fifo``; ``host``; ``writer``; ``channel``, this channel's number; ``geometry``;
-    ``starved``.
+    **Steps that write what they compute.** The logits of a step wait for room in the write queue, the controller
+    drains writes between read chunks, and a read chunk waits for the slice, which waits for the logits. ``bounded``,
+    constant during a run, breaks this circle: only beats that have a place in the FIFO are asked for, in chunks of a
+    quarter of it. The price is up to a quarter of the FIFO when the slice stops.
+
+    Members: ``records``; ``memory``; ``fifo``; ``bounded``; ``host``; ``writer``; ``channel``, this channel's number;
+    ``geometry``; ``starved``.
     """
 
     def __init__(self, config: Config):
@@ -99,6 +104,7 @@ class Reader(Component):
             "records": In(stream.Signature(ReaderRecord(config))),
             "memory": Out(chunk_read_signature()),
             "fifo": Out(prefetch_signature()),
+            "bounded": In(1),
             "host": In(host_read_signature()),
             "writer": Out(writer_link(config)),
             "starved": Out(Starved),
@@ -109,7 +115,7 @@ class Reader(Component):
         m = Module()
         m.submodules.queue = queue = Queue(ReaderRecord(config), RECORD_QUEUE)
         m.submodules.walker = walker = PageWalker(config)
-        m.submodules.splitter = splitter = ChunkSplitter()
+        m.submodules.splitter = splitter = ChunkSplitter(config)
         m.submodules.tags = tags = Queue(Tag, RUN_QUEUE)
         m.submodules.delivery = delivery = Delivery(config)
         connect(m, port=flipped(self.records), queue=queue.i)
@@ -122,6 +128,8 @@ class Reader(Component):
             delivery.valid.eq(self.memory.valid),
             delivery.data.eq(self.memory.data),
             self.memory.credit.eq(delivery.credit),
+            splitter.credit.eq(delivery.credit),
+            splitter.bounded.eq(self.bounded),
             walker.geometry.eq(self.geometry),
             walker.table_valid.eq(delivery.table_valid),
             walker.table_line.eq(delivery.table_line),

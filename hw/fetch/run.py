@@ -1,6 +1,6 @@
 """Runs: contiguous beats to fetch, with what becomes of them; and their split into chunks."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import enum, stream
 from amaranth.lib.data import StructLayout
 from amaranth.lib.wiring import Component, In, Out
@@ -12,6 +12,9 @@ from hw.isa import ADDRESS_BITS, Format
 __all__ = ["ChunkSplitter", "Route", "Run", "Tag", "page_bits"]
 
 CHUNK_BEATS = 128
+
+OUTSTANDING_BITS = 13
+"""Sign and bits of the credits that are not spoken for; a controller holds at most some ten chunks."""
 
 
 def page_bits(config: Config):
@@ -46,12 +49,19 @@ Run = StructLayout({"beat": ADDRESS_BITS, "tag": Tag})
 class ChunkSplitter(Component):
     """Cuts runs at multiples of 128 beats. A chunk a clock, also from one run to the next; latency one clock.
 
+    With ``bounded`` a chunk is at most a quarter of the prefetch FIFO and is offered only when there is a credit for
+    each of its beats that no earlier chunk needs, so that no read in the controller ever waits for the slice.
+
     Members: ``runs`` (at least one beat each); ``command`` the chunks; ``tags`` each run's tag, handed out in the clock
-    in which its first chunk is taken. ``tags.ready`` must not depend on ``tags.valid``.
+    in which its first chunk is taken. ``tags.ready`` must not depend on ``tags.valid``. ``credit``: credits that went
+    back to the controller. ``bounded``: constant while runs are under way.
     """
 
-    def __init__(self):
+    def __init__(self, config: Config):
+        self._config = config
         super().__init__({
+            "bounded": In(1),
+            "credit": In(2),
             "runs": In(stream.Signature(Run)),
             "command": Out(stream.Signature(ChunkCommand)),
             "tags": Out(stream.Signature(Tag)),
@@ -66,11 +76,13 @@ class ChunkSplitter(Component):
         room = Signal(range(CHUNK_BEATS + 1))
         size = Signal(range(CHUNK_BEATS + 1))
         final, taken = Signal(), Signal()
+        spare = Signal(signed(OUTSTANDING_BITS), init=self._config.fifo_beats)
+        part = min(CHUNK_BEATS, self._config.fifo_beats // 4)
         m.d.comb += [
-            room.eq(CHUNK_BEATS - beat[:7]),
+            room.eq(Mux(self.bounded, part - beat[:part.bit_length() - 1], CHUNK_BEATS - beat[:7])),
             final.eq(left <= room),
             size.eq(Mux(final, left, room)),
-            self.command.valid.eq(busy & (~first | self.tags.ready)),
+            self.command.valid.eq(busy & (~first | self.tags.ready) & (~self.bounded | (size <= spare))),
             self.command.payload.beat.eq(beat),
             self.command.payload.last.eq(size - 1),
             taken.eq(self.command.valid & self.command.ready),
@@ -78,6 +90,7 @@ class ChunkSplitter(Component):
             self.tags.payload.eq(tag),
             self.runs.ready.eq(~busy | (taken & final)),
         ]
+        m.d.sync += spare.eq(spare + self.credit - Mux(taken, size, 0))
         with m.If(self.runs.ready):
             m.d.sync += busy.eq(self.runs.valid)
         with m.If(self.runs.ready & self.runs.valid):

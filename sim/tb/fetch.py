@@ -27,7 +27,7 @@ class Fetch(Component):
 
     Members
     -------
-    channel, geometry : constant during a run.
+    channel, geometry, bounded : constant during a run.
     position : of the step being executed, for the KV writer.
     records : access records.
     operands : newest K and V.
@@ -46,6 +46,7 @@ class Fetch(Component):
             "position": In(Position(config)),
             "records": In(stream.Signature(ReaderRecord(config))),
             "operands": In(OperandBus(config)),
+            "bounded": In(1),
             "memory": Out(chunk_read_signature()),
             "write": Out(write_signature()),
             "data": Out(stream.Signature(BEAT)),
@@ -65,7 +66,8 @@ class Fetch(Component):
         m.submodules.arbiter = arbiter = WriteArbiter(3)
         for block in (reader, writer):
             m.d.comb += [block.channel.eq(self.channel), block.geometry.eq(self.geometry)]
-        m.d.comb += [writer.position.eq(self.position), self.starved.eq(reader.starved), self.idle.eq(writer.idle)]
+        m.d.comb += [reader.bounded.eq(self.bounded), writer.position.eq(self.position)]
+        m.d.comb += [self.starved.eq(reader.starved), self.idle.eq(writer.idle)]
         connect(m, records=flipped(self.records), reader=reader.records)
         connect(m, reader=reader.memory, memory=flipped(self.memory))
         connect(m, reader=reader.fifo, fifo=fifo.i)

@@ -56,7 +56,8 @@ async def streams_and_host_reads(dut):
     data = Sink(dut, "data", stall=args["sink_stall"], rng=rng, after_valid=args["after_valid"])
     scales = Sink(dut, "scales", stall=args["sink_stall"], rng=rng)
     host = HostReader(dut, rng, 0.9)
-    await start(dut)
+    memory.bounded = args["bounded"]
+    await start(dut, bounded=args["bounded"])
 
     records = random_records(rng, 60, 400)
     reads = [{"beat": rng.randrange(1 << 15) * 128 + (1 << 20), "last": rng.choice([0, 3, 127])} for _ in range(20)]

@@ -23,7 +23,7 @@ class ChannelMemory:
 
     Raises ``AssertionError`` on a chunk across 128 beats, a read outside :attr:`readable` (if given) and credits beyond
     *credits*. :attr:`chunks` has (clock, beat, beats) of each command, :attr:`returned` the clock of each beat,
-    :attr:`credits` those in hand.
+    :attr:`credits` those in hand. With :attr:`bounded` no more beats may be asked for than there are credits.
     """
 
     def __init__(self, dut, rng, *, credits, beats=None, readable=None, stall=0.0, latency=(3, 12), lazy=True,
@@ -35,6 +35,7 @@ class ChannelMemory:
         self.chunks, self.returned, self.written = [], [], []
         self.drain_all = not lazy
         self.credits = credits
+        self.bounded = False
         for name in ("memory__command__ready", "memory__valid", "memory__data", "write__beats__ready"):
             getattr(dut, name).value = 0
         dut.write__idle.value = 1
@@ -65,6 +66,7 @@ class ChannelMemory:
             assert self.credits <= self._limit, f"{self.credits} credits of {self._limit}"
             if command_ready and dut.memory__command__valid.value:
                 self._accept_chunk(clock, waiting)
+                assert not self.bounded or len(waiting) <= self.credits, f"{len(waiting)} beats asked for"
             if waiting and self.credits and rng.random() >= self._stall:
                 self.credits -= 1
                 due = max(due + 1, clock + rng.randint(*self._latency))

@@ -5,9 +5,10 @@ from sim.bench import run_bench
 from sim.tb.fetch import Fetch
 
 STALLS = [
-    {"memory_stall": 0, "source_stall": 0, "sink_stall": 0, "after_valid": False},
-    {"memory_stall": 0.2, "source_stall": 0.3, "sink_stall": 0.2, "after_valid": True},
-    {"memory_stall": 0.05, "source_stall": 0, "sink_stall": 0.75, "after_valid": False},
+    {"memory_stall": 0, "source_stall": 0, "sink_stall": 0, "after_valid": False, "bounded": 0},
+    {"memory_stall": 0.2, "source_stall": 0.3, "sink_stall": 0.2, "after_valid": True, "bounded": 0},
+    {"memory_stall": 0.05, "source_stall": 0, "sink_stall": 0.75, "after_valid": False, "bounded": 0},
+    {"memory_stall": 0.05, "source_stall": 0, "sink_stall": 0.3, "after_valid": False, "bounded": 1},
 ]
 
 
