@@ -34,16 +34,18 @@ class Checked:
         return self.tokens == self.golden_tokens and self.logits.tobytes() == self.golden_logits.tobytes()
 
 
-def run_checked(path, config, prompt, count, *, context=None, seed=0, load="backdoor", **system):
+def run_checked(path, config, prompt, count, *, context=None, seed=0, load="backdoor", sampling=None, **system):
     """Decode *count* tokens greedily after the token ids *prompt* with the GGUF *path* on the system of *config*.
 
-    *seed*: order of the KV pages. *load*: how the model comes to memory, ``backdoor`` or ``axi4``. *system*: arguments
-    of :func:`sim.system.model.system_program`.
+    *seed*: order of the KV pages. *load*: how the model comes to memory, ``backdoor`` or ``axi4``.
+    *sampling*: fields of :class:`firmware.engine.Sampling` that always choose the likeliest token (top_k 1); logits
+    then go through memory. *system*: arguments of :func:`sim.system.model.system_program`.
     """
     model = read_model(path)
     layout = compile_model(model, config, context).layout
     program = system_program(config, memory_port=load == "axi4", **system)
-    job = Job(config, str(path), layout.context, list(prompt), count, [], model.vocab, load=load, seed=seed)
+    job = Job(config, str(path), layout.context, list(prompt), count, [], model.vocab, sampling, load=load,
+              seed=seed)
     (build_root() / "runs").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="check-", dir=build_root() / "runs") as folder:
         store = open_store(f"{folder}/store", config, create=True)

@@ -60,3 +60,10 @@ def test_loaded_through_axi4(tmp_path):
     assert all(checked.equal and checked.image_equal for checked in ways)
     assert ways[1].result["load"] == "axi4"
     assert ways[0].result["read_back"] == ways[1].result["read_back"]
+
+
+@pytest.mark.parametrize("name", ["group 3", "group 8"])
+def test_logits_through_memory(tmp_path, name):
+    """The host picks each token from the logits in memory; the most likely one, so the answer is the greedy one."""
+    sampling = {"temperature": 1.0, "top_k": 1, "seed": 0}
+    check(tmp_path, MODELS[name], TINY.override(channels=3), [5, 77, 3], 4, sampling=sampling)
