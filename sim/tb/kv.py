@@ -14,10 +14,12 @@ from hw.isa import AccessKind, Format
 from sim.bench import bench_args
 from sim.streams import Sink, Source, pack, start
 from sim.tb.kv_reference import KvCache, KvShape, Newest, bench_config
+from sim.tb.reader import HostReader
 from sim.tb.reader_memory import ChannelMemory
 
 WEIGHTS_BEAT, WEIGHTS_BEATS = 1 << 12, 7  # two superblocks of Q4_1, the second short
 VECTOR_BEAT, VECTOR_BEATS = 1 << 13, 3
+HOST_BEAT = (1 << 13) + 256
 WRITE = write_signature().members["beats"].signature.members["payload"].shape
 
 
@@ -112,8 +114,8 @@ async def steps(dut):
     scales = Sink(dut, "scales", stall=args["sink_stall"], rng=rng)
     others = [Source(dut, f"{name}_write__beats", layout=WRITE, stall=0.95, rng=rng) for name in ("host", "logit")]
     operands = Operands(dut, config, rng)
-    await start(dut, channel=channel, geometry=pack(Geometry(config), shape.geometry()), host_read__command__valid=0,
-                host_read__flush=0)
+    host = HostReader(dut, rng, 0.95)
+    await start(dut, channel=channel, geometry=pack(Geometry(config), shape.geometry()))
 
     elsewhere = [{"beat": (1 << 20) + n, "data": rng.getrandbits(256)} for n in range(30)]
     for n, write in enumerate(elsewhere):
@@ -123,6 +125,9 @@ async def steps(dut):
         position = {"slot": token // channels, "channel": token % channels}
         for layer in range(shape.layers):
             records.send(*layer_records(shape, layer, position))
+
+    host_reads = [{"beat": HOST_BEAT + 8 * n, "last": rng.randrange(8)} for n in range(20)]
+    host.source.send(*host_reads)
 
     want_data, want_scales = [], []
     for token in tokens:
@@ -143,11 +148,13 @@ async def steps(dut):
         assert got & mask == want, f"scale beat {n}"
 
     for _ in range(1000):
-        if dut.idle.value and dut.write__idle.value and not any(source.pending for source in others):
+        busy = host.source.pending + sum(source.pending for source in others)
+        if dut.idle.value and dut.write__idle.value and not busy:
             break
         await RisingEdge(dut.clk)
         memory.drain_all = True
-    await ClockCycles(dut.clk, 4)
+    await ClockCycles(dut.clk, 60)
+    assert host.got == [memory.beats[r["beat"] + n] for r in host_reads for n in range(r["last"] + 1)]
     assert dut.idle.value, "the KV writer is not done"
     wrong = [beat for beat, value in cache.beats.items() if memory.beats.get(beat) != value]
     assert not wrong, f"{len(wrong)} of {len(cache.beats)} beats differ, first {wrong[0]:#x}"

@@ -16,7 +16,7 @@ SUPERBLOCK = {Format.Q4_0: 9, Format.Q4_1: 5, Format.Q8_0: 17}
 
 
 class HostReader:
-    """Random host reads beside the records; collects what comes back."""
+    """Host reads beside the records; collects what comes back."""
 
     def __init__(self, dut, rng, stall):
         self.source = Source(dut, "host_read__command", layout=ChunkCommand, stall=stall, rng=rng)

@@ -21,9 +21,9 @@ class ChannelMemory:
     issue to data, drawn from this range; *lazy*: writes drain only on ``flush``, when 3/4 of the queue is full, or
     once :attr:`drain_all` is set.
 
-    Raises ``AssertionError`` on a chunk across 128 beats, a read outside :attr:`readable` (if given) and credits beyond
-    *credits*. :attr:`chunks` has (clock, beat, beats) of each command, :attr:`returned` the clock of each beat,
-    :attr:`credits` those in hand. With :attr:`bounded` no more beats may be asked for than there are credits.
+    Raises ``AssertionError`` on a broken stream rule, a chunk across 128 beats, a read outside :attr:`readable` (if
+    given), credits beyond *credits*, and with :attr:`bounded` on beats asked for without a credit. :attr:`chunks` has
+    (clock, beat, beats) of each command, :attr:`returned` the clock of each beat, :attr:`credits` those in hand.
     """
 
     def __init__(self, dut, rng, *, credits, beats=None, readable=None, stall=0.0, latency=(3, 12), lazy=True,
@@ -35,6 +35,7 @@ class ChannelMemory:
         self.chunks, self.returned, self.written = [], [], []
         self.drain_all = not lazy
         self.credits = credits
+        self._held = {}
         self.bounded = False
         for name in ("memory__command__ready", "memory__valid", "memory__data", "write__beats__ready"):
             getattr(dut, name).value = 0
@@ -52,6 +53,15 @@ class ChannelMemory:
                 self.beats[n] = self._rng.getrandbits(256)
             waiting.append(self.beats[n])
 
+    def _check_held(self, name, ready):
+        """Valid and payload stay while a stream stalls."""
+        valid = bool(getattr(self._dut, f"{name}__valid").value)
+        bits = int(getattr(self._dut, f"{name}__payload").value)
+        if name in self._held:
+            assert valid and bits == self._held.pop(name), f"{name} changed while stalled"
+        if valid and not ready:
+            self._held[name] = bits
+
     async def _run(self):
         dut, rng = self._dut, self._rng
         waiting, flying, pending = deque(), deque(), deque()
@@ -62,6 +72,8 @@ class ChannelMemory:
             clock += 1
             if dut.rst.value:
                 continue
+            self._check_held("memory__command", command_ready)
+            self._check_held("write__beats", write_ready)
             self.credits += int(dut.memory__credit.value)
             assert self.credits <= self._limit, f"{self.credits} credits of {self._limit}"
             if command_ready and dut.memory__command__valid.value:
