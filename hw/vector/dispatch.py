@@ -11,7 +11,7 @@ from hw.isa import Region, RowScale, VectorKind, VectorRecord
 from hw.vector.pipe import groups
 from hw.vector.quantiser import KV_BITS
 
-__all__ = ["Dispatch", "Tag"]
+__all__ = ["Dispatch", "Tag", "is_one_of"]
 
 A_BEAT = BEAT // 32
 SUM_GAP = 1
@@ -28,6 +28,17 @@ def Tag(config: Config):  # noqa: N802
         "is_sum": 1,
         "count": range(config.lanes + 1),
     })
+
+
+ROTATING = (VectorKind.QUERY, VectorKind.KEY, VectorKind.VALUE)
+NORMED = (VectorKind.EMBED, VectorKind.RESIDUAL)
+
+
+def is_one_of(kind, *kinds):
+    match = kind == kinds[0]
+    for other in kinds[1:]:
+        match = match | (kind == other)
+    return match
 
 
 class Source(enum.Enum, shape=2):
@@ -95,34 +106,10 @@ class Dispatch(Component):
         index = Signal.like(self.load_beat)
 
         flight, path = Signal(4), Signal(VectorKind)  # records in the pipelines, and the kind of the youngest
-        norm_pending = Signal()
-        empty, startable, is_load = Signal(), Signal(), Signal()
-        m.d.comb += [empty.eq(flight == 0)]
-
-        def is_one_of(kind, *kinds):
-            match = kind == kinds[0]
-            for other in kinds[1:]:
-                match = match | (kind == other)
-            return match
-
-        rotating = (VectorKind.QUERY, VectorKind.KEY, VectorKind.VALUE)
-        normed = (VectorKind.EMBED, VectorKind.RESIDUAL)
+        norm_pending, empty, startable, is_load = Signal(), Signal(), Signal(), Signal()
         asked = self.records.payload.kind
-        on_rope, on_norm = Signal(), Signal()
-        m.d.comb += [
-            on_rope.eq(is_one_of(path, *rotating)), on_norm.eq(is_one_of(path, *normed)),
-            is_load.eq(is_one_of(asked, VectorKind.LOAD_NORM, VectorKind.LOAD_ROPE)),
-        ]
-        with m.If(asked == VectorKind.LOAD_NORM):
-            m.d.comb += startable.eq(empty | ~on_norm)
-        with m.Elif(asked == VectorKind.LOAD_ROPE):
-            m.d.comb += startable.eq(empty | ~on_rope)
-        with m.Elif(is_one_of(asked, *rotating)):
-            m.d.comb += startable.eq(empty | (on_rope & ~flight[3]))
-        with m.Elif(is_one_of(asked, *normed)):
-            m.d.comb += startable.eq(empty & ~norm_pending)
-        with m.Else():
-            m.d.comb += startable.eq(empty)
+        m.d.comb += [empty.eq(flight == 0), is_load.eq(is_one_of(asked, VectorKind.LOAD_NORM, VectorKind.LOAD_ROPE))]
+        self._order(m, asked, path, flight, empty, norm_pending, startable)
 
         take, last, wrapped = Signal(), Signal(), Signal()
         load_done, started = Signal(), Signal()
@@ -182,10 +169,25 @@ class Dispatch(Component):
         ]
         with m.If(self.norm_done):
             m.d.sync += norm_pending.eq(0)
-        with m.If(feed & take & last & is_one_of(record.kind, *normed)):
+        with m.If(feed & take & last & is_one_of(record.kind, *NORMED)):
             m.d.sync += norm_pending.eq(1)
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE") | ~empty | norm_pending | self.done)
         return m
+
+    def _order(self, m, asked, path, flight, empty, norm_pending, startable):
+        """``startable``: no record in flight forbids a record of kind ``asked``."""
+        on_rope, on_norm = Signal(), Signal()
+        m.d.comb += [on_rope.eq(is_one_of(path, *ROTATING)), on_norm.eq(is_one_of(path, *NORMED))]
+        with m.If(asked == VectorKind.LOAD_NORM):
+            m.d.comb += startable.eq(empty | ~on_norm)
+        with m.Elif(asked == VectorKind.LOAD_ROPE):
+            m.d.comb += startable.eq(empty | ~on_rope)
+        with m.Elif(is_one_of(asked, *ROTATING)):
+            m.d.comb += startable.eq(empty | (on_rope & ~flight[-1]))
+        with m.Elif(is_one_of(asked, *NORMED)):
+            m.d.comb += startable.eq(empty & ~norm_pending)
+        with m.Else():
+            m.d.comb += startable.eq(empty)
 
     def _sources(self, m, feed, pad, source, record, norm_pending, part, gap, take):
         """``take``: a group, item, part of a beat, or piece of padding goes this clock; ready of the streams."""

@@ -9,7 +9,7 @@ from hw.config import Config
 from hw.interfaces import BEAT, Geometry, LogitBeat, MergedItem, NewestKind, OperandBus, accumulator_bits
 from hw.isa import Region, RowScale, VectorKind, VectorRecord
 from hw.vector.argmax import ArgMax
-from hw.vector.dispatch import Dispatch
+from hw.vector.dispatch import Dispatch, is_one_of
 from hw.vector.fp32 import FromInteger, Multiplier
 from hw.vector.functions import Reciprocal
 from hw.vector.logits import LogitBeats
@@ -91,10 +91,7 @@ class VectorUnit(Component):
         (rows_valid, rows_tag, rows), (valid, tag, values) = self._scale(m, dispatch, norm, errors)
 
         def of(*kinds):
-            match = tag.kind == kinds[0]
-            for kind in kinds[1:]:
-                match = match | (tag.kind == kind)
-            return valid & match
+            return valid & is_one_of(tag.kind, *kinds)
 
         last = valid & tag.last
         m.d.comb += [

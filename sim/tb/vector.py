@@ -74,7 +74,7 @@ async def equals_golden(dut):
     rng = random.Random(args["seed"])
     shape = Shape(**args["shape"])
     config = preset("demo").override(**args["config"])
-    constants, tasks = steps(shape, args["seed"], count=3, layers=1, extra=25)
+    constants, tasks = steps(shape, args["seed"], count=3, layers=1, extra=12)
     stall = args["stall"]
 
     monitor = BusMonitor(dut, config, shape.lanes)

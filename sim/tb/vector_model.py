@@ -216,8 +216,16 @@ class Steps:
         task.logits, task.token = fp32.to_bits(y), int(np.argmax(y))
         return task
 
+    def hurried(self):
+        """Records close behind others that they must not disturb."""
+        return [
+            self.embed(0), self.embed(1), self.load_norm(1), self.rotated(VectorKind.KEY), self.load_rope(),
+            self.rotated(VectorKind.QUERY), self.add_residual(1, Region.ATTENTION), self.load_norm(1), self.embed(1),
+            self.value(), self.attention(), self.glu(), self.glu(), self.head(), self.head(),
+        ]
+
     def anything(self):
-        """Any record after any other, as no program has them: what must wait for what."""
+        """Any record after any other, as no program has them."""
         return self.rng.choice([
             self.load_rope, lambda: self.load_norm(0), lambda: self.load_norm(1), lambda: self.embed(1),
             lambda: self.rotated(VectorKind.QUERY), lambda: self.rotated(VectorKind.KEY), self.value, self.attention,
@@ -227,8 +235,8 @@ class Steps:
 
 
 def steps(shape, seed, count, layers, extra):
-    """(constants, tasks) of *count* steps of *layers* layers, every other one without a head, then *extra* random
-    records."""
+    """(constants, tasks): *count* steps of *layers* layers, every other one without a head, then records in no
+    program's order, *extra* of them random."""
     model = Steps(shape, np.random.default_rng(seed))
     tasks = []
     for step in range(count):
@@ -241,6 +249,7 @@ def steps(shape, seed, count, layers, extra):
             ]
         if step % 2 == 0:
             tasks.append(model.head())
+    tasks += model.hurried()
     tasks += [model.anything() for _ in range(extra)]
     constants = {name: int(fp32.to_bits(getattr(model, name))) for name in ("reciprocal", "eps", "query_scale")}
     return constants, tasks

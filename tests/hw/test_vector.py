@@ -57,7 +57,7 @@ SHAPES = {
     "smol": (dict(channels=4, lanes=1, v_kv=3),
              dict(hidden=96, ffn=160, kv_heads=2, group=3, head_blocks=2, vocabulary=203)),
     "three_channels": (dict(channels=3, lanes=1, v_kv=2, mantissa_bits=9),
-                       dict(hidden=64, ffn=32, kv_heads=3, group=1, head_blocks=1, vocabulary=100)),
+                       dict(hidden=32, ffn=32, kv_heads=3, group=1, head_blocks=1, vocabulary=100)),
     "two_lanes": (dict(channels=6, lanes=2, v_kv=3),
                   dict(hidden=160, ffn=96, kv_heads=1, group=8, head_blocks=2, vocabulary=77)),
     "four_lanes": (dict(channels=8, lanes=4, v_kv=2, mantissa_bits=16),
