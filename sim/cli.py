@@ -11,6 +11,7 @@ from firmware.errors import UserError
 from hw.config import PRESETS, ConfigError, preset
 from sim.commands import bench as bench_command
 from sim.commands import decode
+from sim.commands import roofline as roofline_command
 from sim.report import write_json
 from sim.system.simulator import SimulationError
 
@@ -76,6 +77,28 @@ def bench(
         write_json(json_path, figures)
     if not good:
         raise typer.Exit(1)
+
+
+@app.command(epilog="Example: headrace roofline --preset bertha500 --model llama-3.1-70b --context 131072")
+def roofline(
+    model: Annotated[str, typer.Option(help="Name in the catalogue, or a GGUF or config.json file.")] = "SmolLM2-135M",
+    context: Annotated[int, typer.Option(help="Tokens of a sequence, the newest included.")] = 1024,
+    batch: Annotated[int, typer.Option(help="Sequences that are decoded together.")] = 1,
+    weights: Annotated[str | None, typer.Option(metavar="TYPE[,ROLE=TYPE]", help="GGUF types of the weights.")] = None,
+    kv: Annotated[str, typer.Option(help="Type of K and V; KV8 is the accelerator's.")] = "KV8",
+    bandwidth: Annotated[list[float], typer.Option(metavar="GB/S", help="Show the bound at this bandwidth too.")] = (),
+    measured: Annotated[list[Path], typer.Option(help="JSON of a run, to be drawn beside the prediction.")] = (),
+    plot: Annotated[Path | None, typer.Option(help="Draw to this file: .svg, .png or .pdf.")] = None,
+    preset_name: Preset = "demo",
+    overrides: Override = (),
+    json_path: Json = None,
+):
+    """Predict decoding of a model: bytes, operations, clocks, tokens a second, here and on other devices."""
+    request = roofline_command.Request(configuration(preset_name, overrides), model, context, batch, weights, kv,
+                                       tuple(bandwidth), tuple(measured), plot)
+    figures = roofline_command.run(request, Console())
+    if json_path:
+        write_json(json_path, figures)
 
 
 def main():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from firmware.errors import UserError
 from firmware.layout import LAYER_ROLES, ModelShape
 from hw.isa import Format
-from sim.weight_types import FLOATS, WeightTypes
+from sim.weight_types import FLOATS, WeightTypes, weight_type
 
 __all__ = ["Experts", "LatentAttention", "Model", "Tensor"]
 
@@ -193,14 +193,24 @@ class Model:
         return ModelShape(self.hidden, self.heads, self.kv_heads, self.head_dim, self.ffn, self.vocab, self.layers,
                           self.context, formats)
 
+    def streamed_types(self):
+        """:attr:`weights` as the hardware streams them, floats and mixed roles as Q8_0; as they are if it cannot."""
+        try:
+            formats = self.shape().formats
+        except UserError:
+            return self.weights
+        default = weight_type(formats["gate_up"].name)
+        return WeightTypes(default, {role: weight_type(f.name) for role, f in formats.items() if f.name != default.name
+                                     and role != "gate_up"})
+
 
 def stream_format(name, role, weights):
     """The :class:`hw.isa.Format` in which the hardware streams *role*."""
     kind = weights.of(role)
     if kind.hardware is not None:
         return kind.hardware
-    if kind.name in FLOATS or "+" in kind.name:
-        return Format.Q8_0
     known = ", ".join(Format.__members__)
+    if all(part in FLOATS or part in Format.__members__ for part in kind.name.split("+")):
+        return Format.Q8_0
     raise UserError(f"{name}: {role} is {kind.name}, which the hardware does not stream ({known}): "
                     f"its prediction is analytic only; choose --weights")

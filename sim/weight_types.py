@@ -9,7 +9,7 @@ from firmware.errors import UserError
 from hw.config import BLOCK
 from hw.isa import Format
 
-__all__ = ["KV8", "ROLES", "WeightType", "WeightTypes", "parse_weights", "weight_type"]
+__all__ = ["FLOATS", "KV8", "ROLES", "WeightType", "WeightTypes", "parse_weights", "weight_type"]
 
 ROLES = ("q", "k", "v", "o", "gate_up", "down", "experts", "head", "router")
 """Roles whose type may be chosen; ``experts`` are all matrices of routed experts."""
@@ -35,6 +35,7 @@ TYPES = {t.name: WeightType(t.name, Fraction(size, elements)) for t, (elements, 
 TYPES["KV8"] = KV8
 
 FLOATS = ("BF16", "F16", "F32")
+"""Types whose models keep norms and biases in the same type."""
 
 
 def weight_type(name):

@@ -17,18 +17,19 @@ class Device:
 
     name: str
     bandwidth: float  # bytes a second
-    operations: float  # a second
+    operations: float | None  # a second; None: not known, taken as no limit
     arithmetic: str  # what the operations are
     source: str
 
     @property
     def ridge(self):
-        """Operations a byte from which arithmetic is the limit."""
-        return self.operations / self.bandwidth
+        """Operations a byte from which arithmetic is the limit; None if it never is."""
+        return self.operations and self.operations / self.bandwidth
 
     def attainable(self, intensity):
         """Operations a second at *intensity* operations a byte."""
-        return min(self.operations, intensity * self.bandwidth)
+        memory = intensity * self.bandwidth
+        return memory if self.operations is None else min(self.operations, memory)
 
 
 DEVICES = (

@@ -73,40 +73,42 @@ class StepModel:
         self._latency = latencies(layout.config)
         program = build_program(layout, dict.fromkeys((*LAYER_ROLES, "head"), 1))
         reads = [Access(r.kind, r.condition, r.beats, r.base, bool(r.wait_token)) for r in program.access]
-        self._reads = [record for record, _ in walk(reads, True)]
-        self._works = [record for record, _ in walk(list(plain(program.execute, layout)), True)]
+        execute = list(plain(program.execute, layout))
+        self._reads = {head: [record for record, _ in walk(reads, head)] for head in (False, True)}
+        self._executes = {head: [record for record, _ in walk(execute, head)] for head in (False, True)}
         self._known = {}
 
-    def predict(self, position, logits=False):
-        """The :class:`StepPrediction` of the step with head at *position*; *logits*: written to memory."""
-        slot = position // self._layout.config.channels
-        if (slot, logits) not in self._known:
-            # Steps of one slot differ only in which channel is the owner.
-            self._known[slot, logits] = self._predict(slot, logits)
-        return self._known[slot, logits]
+    def predict(self, position, logits=False, head=True):
+        """The :class:`StepPrediction` of the step at *position*; *logits*: they are written to memory."""
+        # Steps of one slot differ only in which channel is the owner.
+        about = position // self._layout.config.channels, logits, head
+        if about not in self._known:
+            self._known[about] = self._predict(*about)
+        return self._known[about]
 
-    def _predict(self, slot, logits):
+    def _predict(self, slot, logits, head):
         layout, config = self._layout, self._layout.config
         owner = slot * config.channels + config.channels - 1
-        beats = step_traffic(layout, owner, logits=logits).beats[-1]
+        beats = step_traffic(layout, owner, head, logits).beats[-1]
         present = layout.rope.stride + layout.attn_norm.stride
-        fetches = list(self._fetches(slot, logits))
+        fetches = list(self._fetches(slot, logits, head))
         stream = Stream(fetches, config.fifo_beats, self._latency.read, present)
-        clocks = Walk(layout, self._latency, stream, slot).run(self._works)
+        clocks = Walk(layout, self._latency, stream, slot).run(self._executes[head])
         lost = {"DRAM rows and turnarounds": sum(f.clocks for f in fetches) + present - beats} | stream.lost
         named = clocks - beats - sum(lost.values())
         return StepPrediction(clocks, beats, lost | {"pipeline at the end": named})
 
-    def _fetches(self, slot, logits):
+    def _fetches(self, slot, logits, with_head):
         """The memory's order from the token known on: first the embedding row, last the next step's first vectors."""
         layout, miss = self._layout, self._latency.row_miss
         shape, config = layout.shape, layout.config
         pages = ceil(slot / config.page_slots)
         written = 2 * shape.kv_heads * (shape.head_blocks + 1)
-        first = next(n for n, read in enumerate(self._reads) if read.gate)
+        reads = list(enumerate(self._reads[with_head]))
+        first = next(n for n, read in reads if read.gate)
+        head = max(n for n, read in reads if read.kind is AccessKind.WEIGHTS)
         follows = None  # address at which the run before ends
-        head = max(n for n, read in enumerate(self._reads) if read.kind is AccessKind.WEIGHTS)
-        for number, read in [*enumerate(self._reads)][first:] + [*enumerate(self._reads)][:first]:
+        for number, read in reads[first:] + reads[:first]:
             match read.kind:
                 case AccessKind.TABLE:
                     yield Fetch(0, slot // config.page_slots // ELEMENTS + 1 + miss)
@@ -166,21 +168,21 @@ class Walk:
         self._maximum = {}  # head: when its softmax numerators are there
         self._sent = {-2: 0.0, -1: 0.0}  # head: when its P.V sums are out
 
-    def run(self, works):
-        """All of *works*; returns the clock in which the next token is known."""
+    def run(self, records):
+        """All of *records*; returns the clock in which the next token is known (the last operand is complete)."""
         self._stream.open(self._latency.embedding)
-        token = 0.0
-        for work in works:
+        done = 0.0
+        for work in records:
             match work.work:
                 case SliceKind.MATRIX:
-                    token = self._matrix(work)
+                    done = self._matrix(work)
                 case SliceKind.BYPASS:
                     self._bypass(work)
                 case SliceKind.KEYS:
                     self._keys(work)
                 case SliceKind.VALUES:
                     self._values(work)
-        return token
+        return done
 
     def _fence(self, work):
         if work.fence:
