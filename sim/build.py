@@ -48,7 +48,7 @@ RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_timin
 
 def build_root():
     """Folder of everything generated: ``$HEADRACE_BUILD``, else ``build`` beside the packages."""
-    return Path(os.environ.get("HEADRACE_BUILD") or Path(__file__).resolve().parents[1] / "build")
+    return Path(os.environ.get("HEADRACE_BUILD") or Path(__file__).resolve().parents[1] / "build").absolute()
 
 
 @dataclass(frozen=True)
