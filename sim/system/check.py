@@ -26,7 +26,7 @@ class Checked:
     golden_tokens: list
     golden_logits: np.ndarray
     result: dict
-    image_equal: bool  # weights, vectors and tables in the memories are those of a direct load, byte for byte
+    image_equal: bool  # weights, vectors and tables in the memories are those of a direct load, and read back so
 
     @property
     def equal(self):
@@ -59,7 +59,8 @@ def run_checked(path, config, prompt, count, *, context=None, seed=0, load="back
             result = simulator.result()
             logits = simulator.logits(len(result["tokens"]), model.vocab)
         fixed = layout.kv_base * BEAT_BYTES
-        image_equal = np.array_equal(store[:, :fixed], image[:, :fixed])
+        back = bytes.fromhex(result["read_back"])
+        image_equal = np.array_equal(store[:, :fixed], image[:, :fixed]) and image[-1].tobytes().startswith(back)
     golden = list(GoldenModel(model, config.mantissa_bits).generate(prompt, count))
     golden_tokens, golden_logits = zip(*golden, strict=True)
     return Checked(result["tokens"], logits, list(golden_tokens), np.stack(golden_logits), result,
