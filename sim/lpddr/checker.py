@@ -6,23 +6,30 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 
 from sim.lpddr.decode import Decoder
 from sim.lpddr.rules import Rule
-from sim.lpddr.stamps import TIME_BITS, Stamp, StampTable
+from sim.lpddr.stamps import TIME_BITS, Clock, Kind, Stamp, StampTable
 from sim.lpddr.table import DeviceTiming
 
 __all__ = ["MASK_BITS", "Checker"]
 
 MASK_BITS = max(Rule) + 1
-_START = 1 << 30
-"""Time at reset: everything before is long ago."""
+
+_OWED_MAX = 9 * 8
+"""REFpb that may be due: eight tREFI postponed and the current one."""
+
+_SAVED_MAX = 8 * 8
+"""REFpb that count when issued ahead."""
 
 
 class Checker(Component):
     """Takes both command phases of a clock, in order, and says which rules they break.
 
+    A rule is compared only with the last event that it counts from, by its time in CK. Commands of different kinds in
+    one clock are one CK apart; a second command of the same kind in a clock breaks a rule and is otherwise ignored.
+
     Members: ``p0``, ``p1``: command words; ``wck_en``: the WCK pin; ``mode_ready``, ``mode_good``: mode registers
     written, and as needed; ``mode_write`` with ``mode_register``, ``mode_value``: an MRW. ``broken``: a bit a
-    :class:`Rule`, in the clock of the command; ``bank``: the bank of the last command that broke one. ``access``: for
-    each phase, a RD or WR to carry out at ``beat`` (row, bank pair, column, BG1 as the controller maps addresses).
+    :class:`Rule`, in the clock of the command; ``bank``: the bank of the last command. ``rd``, ``wr``: a column to
+    carry out at ``beat`` (row, bank pair, column, BG1 as the controller maps addresses), ``late`` if in phase 1.
     ``activated``, ``refreshed_pairs``: for counters.
     """
 
@@ -30,7 +37,6 @@ class Checker(Component):
         self._timing = timing
         self._row_bits = beat_bits - 10
         phase = Signature({"address": In(14), "cs": In(1)})
-        access = Signature({"rd": Out(1), "wr": Out(1), "beat": Out(beat_bits)})
         super().__init__({
             "p0": Out(phase),
             "p1": Out(phase),
@@ -42,339 +48,332 @@ class Checker(Component):
             "mode_value": Out(8),
             "broken": Out(MASK_BITS),
             "bank": Out(4),
-            "access": Out(access).array(2),
-            "activated": Out(2),
-            "refreshed_pairs": Out(5),
+            "rd": Out(1),
+            "wr": Out(1),
+            "late": Out(1),
+            "beat": Out(beat_bits),
+            "activated": Out(1),
+            "refreshed_pairs": Out(4),
         })
 
     def elaborate(self, platform):
         m = Module()
-        # Time goes on in reset, so that what the tables hold from before it stays in the past.
-        clock = Signal(TIME_BITS - 1, init=_START // 2, reset_less=True)
-        m.d.sync += clock.eq(clock + 1)
-        times = []
-        for phase in range(2):
-            time = Signal(TIME_BITS, name=f"time{phase}")
-            m.d.comb += time.eq(Cat(C(phase, 1), clock))
-            times.append(time)
-        self._times = times
-
-        self._decoders = []
-        for phase, pins in enumerate((self.p0, self.p1)):
-            decoder = Decoder()
-            m.submodules[f"decode{phase}"] = decoder
+        self._m = m
+        self._clock = Clock(m)
+        self._decoders = first, second = Decoder(), Decoder()
+        m.submodules.decode0, m.submodules.decode1 = first, second
+        for decoder, pins in ((first, self.p0), (second, self.p1)):
             m.d.comb += [decoder.word.eq(pins.address), decoder.cs.eq(pins.cs)]
-            self._decoders.append(decoder)
+        self._some = [decoder.cs & ~decoder.nop for decoder in self._decoders]
+        self._hits = {}
+        m.d.comb += self.bank.eq(Mux(self._some[1], second.bank, first.bank))
 
-        self._hits = {}  # (rule, phase or "watch") -> Signal
-        self._state(m)
-        for phase in range(2):
-            self._phase(m, phase)
-        self._watch(m)
-        for rule in Rule:
-            hits = Cat(hit for (which, _), hit in self._hits.items() if which is rule)
-            if len(hits):
-                m.d.comb += self.broken[rule].eq(hits.any())
+        self._kinds()
+        self._stamps()
+        self._mode_registers()
+        self._wck_and_cas()
+        self._activate()
+        self._column()
+        self._precharge()
+        self._refresh()
+        self._account()
+        for rule, hits in self._hits.items():
+            m.d.comb += self.broken[rule].eq(Cat(hits).any())
         return m
 
-    def _state(self, m):
-        def stamp(name):
-            return Stamp(m, name, self._times)
+    def _break(self, rule, condition):
+        hit = Signal(name=f"{rule.name.lower()}{len(self._hits.get(rule, ()))}")
+        self._m.d.comb += hit.eq(condition)
+        self._hits.setdefault(rule, []).append(hit)
 
-        def table(name, depth):
-            return StampTable(m, name, self._times, depth)
+    def _kinds(self):
+        """Commands by kind; those that the device refuses before its mode registers are good do nothing."""
+        m = self._m
+        first, second = self._decoders
+        allowed = Signal()
+        m.d.comb += allowed.eq(self.mode_ready & self.mode_good)
 
-        # Rank
-        self._act1_last = [stamp(f"act1_last{back}") for back in range(4)]  # ring of the last four
-        self._act_any, self._rd_any, self._wr_any = stamp("act_any"), stamp("rd_any"), stamp("wr_any")
-        self._pre_any, self._pre_all = stamp("pre_any"), stamp("pre_all")
-        self._ref_pb, self._ref_ab = stamp("ref_pb"), stamp("ref_ab")
-        self._mrw = stamp("mrw")
-        self._fresh = stamp("fresh")  # mode registers set, or all banks refreshed
-        # Banks, bank groups, pairs
-        self._act, self._pre = table("act", 16), table("pre", 16)
-        self._rd, self._wr = table("rd", 16), table("wr", 16)
-        self._rd_group, self._wr_group = table("rd_group", 4), table("wr_group", 4)
-        self._ref = table("ref", 8)
-        self._open = [Signal(16, name="open"), Signal(16, name="open_seen"), Signal(16, name="open_next")]
-        self._round = [Signal(8, name="round"), Signal(8, name="round_seen"), Signal(8, name="round_next")]
-        # Pairs of commands
-        self._act1 = [Signal(name="act1_open"), Signal(name="act1_open_seen"), Signal(name="act1_open_next")]
-        self._act1_bank, self._act1_high = Signal(4), Signal(7)
-        self._mrw1 = [Signal(name="mrw1_open"), Signal(name="mrw1_open_seen"), Signal(name="mrw1_open_next")]
-        self._mrw1_register = Signal(7)
-        self._cas = [Signal(2, name="cas_last"), Signal(2, name="cas_seen"), Signal(2, name="cas_next")]
-        self._wck = [Signal(7, name="wck_left"), Signal(7, name="wck_seen"), Signal(7, name="wck_next")]
-        self._faw_index = [Signal(2, name="faw_index"), Signal(2, name="faw_seen"), Signal(2, name="faw_next")]
-        for chain in (self._open, self._round, self._act1, self._mrw1, self._cas, self._wck, self._faw_index):
-            m.d.sync += chain[0].eq(chain[2])
+        def kind(name, gated=True):
+            gate = allowed if gated else C(1, 1)
+            return Kind(m, name, self._clock, getattr(first, name) & gate, getattr(second, name) & gate)
 
-    def _phase(self, m, phase):
-        d = self._decoders[phase]
-        self._allowed = Signal(name=f"allowed{phase}")
-        m.d.comb += self._allowed.eq(self.mode_ready & self.mode_good)
-        for chain in (self._open, self._round, self._act1, self._mrw1, self._faw_index):
-            m.d.comb += chain[phase + 1].eq(chain[phase])
-        with m.If(d.cs & ~d.nop):
-            m.d.comb += self.bank.eq(d.bank)
-            self._general(m, phase, d)
-        self._wck_and_cas(m, phase, d)
-        self._activate(m, phase, d)
-        self._column(m, phase, d)
-        self._precharge(m, phase, d)
-        self._refresh(m, phase, d)
-        self._mode(m, phase, d)
+        self._act1, self._act2, self._ref = kind("act1"), kind("act2"), kind("ref")
+        self._pre, self._mrw1, self._mrw2 = kind("pre", False), kind("mrw1", False), kind("mrw2", False)
+        columns = [(decoder.rd | decoder.wr) & allowed for decoder in self._decoders]
+        self._col = Kind(m, "col", self._clock, *columns)
+        self._is_write = self._col.pick("write", first.wr, second.wr)
+        self._banks = {kind: kind.pick("bank", first.bank, second.bank)
+                       for kind in (self._act1, self._col, self._pre, self._ref)}
+        self._pre_all = self._pre.pick("all", first.all, second.all)
+        self._ref_all = self._ref.pick("all", first.all, second.all)
 
-    def _break(self, m, phase, rule, condition):
-        hit = self._hits.setdefault((rule, phase), Signal(name=f"{rule.name.lower()}_{phase}"))
-        m.d.comb += hit.eq(condition)
+    def _stamps(self):
+        m = self._m
+        act1, act2, col, pre, ref, mrw2 = self._act1, self._act2, self._col, self._pre, self._ref, self._mrw2
+        self._opens, self._closes = Signal(), Signal()
+        self._open_bank = Signal(4)
+        rd, wr = Signal(), Signal()
+        m.d.comb += [rd.eq(col.present & ~self._is_write), wr.eq(col.present & self._is_write)]
+        m.d.comb += [self.rd.eq(rd), self.wr.eq(wr), self.late.eq(col.late)]
+        self._one, self._every = Signal(), Signal()
+        m.d.comb += [self._one.eq(ref.present & ~self._ref_all), self._every.eq(ref.present & self._ref_all)]
+        # The last four ACT-1, in a ring.
+        self._ring = Signal(2)
+        m.d.sync += self._ring.eq(self._ring + act1.present)
+        self._act1_times = [Stamp(m, f"act1_{n}", act1.present & (self._ring == n), act1.time) for n in range(4)]
+        self._act1_last = Stamp(m, "act1_last", act1.present, act1.time)
+        self._act_any = Stamp(m, "act_any", self._opens, act2.time)
+        self._rd_any, self._wr_any = Stamp(m, "rd_any", rd, col.time), Stamp(m, "wr_any", wr, col.time)
+        self._pre_any = Stamp(m, "pre_any", pre.present, pre.time)
+        self._pre_every = Stamp(m, "pre_every", pre.present & self._pre_all & self._closes, pre.time)
+        self._ref_pb, self._ref_ab = Stamp(m, "ref_pb", self._one, ref.time), Stamp(m, "ref_ab", self._every, ref.time)
+        self._mrw_last = Stamp(m, "mrw", mrw2.present, mrw2.time)
+        bank, group = self._banks[col], self._banks[col][2:4]
+        self._act = StampTable(m, "act", 16, self._opens, self._open_bank, act2.time)
+        self._pre_bank = StampTable(m, "pre", 16, self._closes & ~self._pre_all, self._banks[pre], pre.time)
+        self._rd_bank = StampTable(m, "rd_bank", 16, rd, bank, col.time)
+        self._wr_bank = StampTable(m, "wr_bank", 16, wr, bank, col.time)
+        self._rd_group = StampTable(m, "rd_group", 4, rd, group, col.time)
+        self._wr_group = StampTable(m, "wr_group", 4, wr, group, col.time)
+        self._ref_pair = StampTable(m, "ref_pair", 8, self._one, self._banks[ref][:3], ref.time)
+        # Open banks before the clock, between its phases and after it.
+        self._open = [Signal(16, name=f"open{n}") for n in range(3)]
+        m.d.sync += self._open[0].eq(self._open[2])
 
-    def _soon(self, phase, seen, limit):
-        """The event at *seen* is less than *limit* CK before this phase."""
-        return (self._times[phase] - seen)[:TIME_BITS] < limit
-
-    def _general(self, m, phase, d):
-        t = self._timing
-        traffic = d.act1 | d.act2 | d.rd | d.wr | d.cas | d.ref
-        mrw = self._mrw.seen(phase)
-        self._break(m, phase, Rule.ILLEGAL, d.illegal)
-        self._break(m, phase, Rule.INIT, traffic & ~self.mode_ready)
-        self._break(m, phase, Rule.MODE, traffic & self.mode_ready & ~self.mode_good)
-        self._break(m, phase, Rule.MRW_PAIR, self._mrw1[phase] ^ d.mrw2)
-        self._break(m, phase, Rule.TMRW, d.mrw1 & self._soon(phase, mrw, t.mrw))
-        self._break(m, phase, Rule.TMRD, ~d.mrw1 & ~d.mrw2 & self._soon(phase, mrw, t.mrd))
-        self._break(m, phase, Rule.TRFCAB, self._soon(phase, self._ref_ab.seen(phase), t.rfc_ab))
-
-    def _wck_and_cas(self, m, phase, d):
-        """``cas``: bit 0 a CAS in the CK before, bit 1 for a write. ``wck``: CK to the end of sync."""
-        t = self._timing
-        last, left = self._cas[phase], self._wck[phase]
-        column = d.rd | d.wr
-        after = Signal(7, name=f"wck_after{phase}")
+    def _mode_registers(self):
+        m, t = self._m, self._timing
+        first, second = self._decoders
+        some0, some1 = self._some
+        pending = [Signal(name=f"mrw1_pending{n}") for n in range(3)]
+        m.d.comb += [pending[n + 1].eq(pending[n] & ~d.mrw2 | d.mrw1) for n, d in enumerate(self._decoders)]
+        m.d.sync += pending[0].eq(pending[2])
+        register = Signal(7)
+        with m.If(self._mrw1.present):
+            m.d.sync += register.eq(self._mrw1.pick("register", first.operand, second.operand))
         m.d.comb += [
-            self._cas[phase + 1].eq(Cat(d.cas, d.ws_write)),
-            after.eq(Mux(d.wr, t.wck_wr, t.wck_rd) - 1),
-            self._wck[phase + 1].eq(Mux(left != 0, left - 1, 0)),
+            self.mode_write.eq(self._mrw2.present & (pending[0] | self._mrw2.after(self._mrw1))),
+            self.mode_register.eq(Mux(first.mrw1, first.operand, register)),
+            self.mode_value.eq(self._mrw2.pick("value", first.value, second.value)),
         ]
-        with m.If(column & (after >= left)):
-            m.d.comb += self._wck[phase + 1].eq(after)
-        fits = column & (d.wr == last[1])
-        self._break(m, phase, Rule.CAS_ALONE, last[0] & ~fits)
-        self._break(m, phase, Rule.WCK_RESYNC, d.cas & (left != 0))
-        self._break(m, phase, Rule.WCK_SYNC, column & ((left == 0) & ~(last[0] & fits) | ~self.wck_en))
+        traffic = Signal()
+        other = [some & ~d.mrw1 & ~d.mrw2 for some, d in zip(self._some, self._decoders, strict=True)]
+        m.d.comb += traffic.eq(Cat(d.act1 | d.act2 | d.rd | d.wr | d.cas | d.ref for d in self._decoders).any())
+        self._break(Rule.ILLEGAL, first.illegal | second.illegal)
+        self._break(Rule.INIT, traffic & ~self.mode_ready)
+        self._break(Rule.MODE, traffic & self.mode_ready & ~self.mode_good)
+        self._break(Rule.MRW_PAIR, some0 & (pending[0] ^ first.mrw2) | some1 & (pending[1] ^ second.mrw2))
+        self._break(Rule.TMRW, self._mrw1.present & (self._mrw_last.soon(self._mrw1.time, t.mrw)
+                                                     | self._mrw1.after(self._mrw2)))
+        self._break(Rule.TMRD, (other[0] | other[1]) & self._mrw_last.soon(self._clock.time(~other[0]), t.mrd)
+                    | self._mrw2.first & other[1])
+        self._break(Rule.TRFCAB, (some0 | some1) & self._ref_ab.soon(self._clock.time(~some0), t.rfc_ab)
+                    | self._ref.first & first.all & some1)
 
-    def _activate(self, m, phase, d):
-        t = self._timing
-        pair = d.bank[:3]
-        act1, act2 = Signal(name=f"act1_{phase}"), Signal(name=f"act2_{phase}")
-        m.d.comb += [act1.eq(d.act1 & self._allowed), act2.eq(d.act2 & self._allowed)]
-        pending = self._act1[phase]
-        other_pre = d.pre & ~d.all & (d.bank != self._act1_bank)
-        index = self._faw_index[phase]
-        seen = [stamp.seen(phase) for stamp in self._act1_last]
-        oldest, newest = Signal(TIME_BITS, name=f"faw_oldest{phase}"), Signal(TIME_BITS, name=f"act1_newest{phase}")
-        with m.Switch(index):
+    def _wck_and_cas(self):
+        """``cas``: bit 0 a CAS in the CK before, bit 1 for a write. ``left``: CK to the end of WCK sync."""
+        m, t = self._m, self._timing
+        cas = [Signal(2, name=f"cas{n}") for n in range(3)]
+        left = [Signal(7, name=f"wck_left{n}") for n in range(3)]
+        m.d.sync += [cas[0].eq(cas[2]), left[0].eq(left[2])]
+        for n, d in enumerate(self._decoders):
+            column, fits = Signal(name=f"wck_column{n}"), Signal(name=f"wck_fits{n}")
+            after = Signal(7, name=f"wck_after{n}")
+            m.d.comb += [
+                column.eq(d.rd | d.wr), fits.eq(column & (d.wr == cas[n][1])), cas[n + 1].eq(Cat(d.cas, d.ws_write)),
+                after.eq(Mux(d.wr, t.wck_wr, t.wck_rd) - 1), left[n + 1].eq(Mux(left[n] != 0, left[n] - 1, 0)),
+            ]
+            with m.If(column & (after >= left[n])):
+                m.d.comb += left[n + 1].eq(after)
+            self._break(Rule.CAS_ALONE, cas[n][0] & ~fits)
+            self._break(Rule.WCK_RESYNC, d.cas & (left[n] != 0))
+            self._break(Rule.WCK_SYNC, column & ((left[n] == 0) & ~(cas[n][0] & fits) | ~self.wck_en))
+
+    def _activate(self):
+        m, t = self._m, self._timing
+        first, second = self._decoders
+        act1, act2, pre, ref = self._act1, self._act2, self._pre, self._ref
+        bank, pair, when = self._banks[act1], self._banks[act1][:3], act1.time
+        oldest = Signal(TIME_BITS)
+        with m.Switch(self._ring):
             for n in range(4):
                 with m.Case(n):
-                    m.d.comb += [oldest.eq(seen[n]), newest.eq(seen[(n - 1) % 4])]
-        self._newest_act1 = newest
-        with m.If(d.cs & ~d.nop):
-            allowed_between = d.act2 | d.cas | d.rd | d.wr | other_pre
-            self._break(m, phase, Rule.ACT_PAIR, pending & ~allowed_between | d.act2 & ~pending)
-        with m.If(act1):
-            soon = self._soon
-            self._break(m, phase, Rule.BANK_OPEN, self._open[phase].bit_select(d.bank, 1))
-            self._break(m, phase, Rule.TRPPB, soon(phase, self._pre.seen(phase, d.bank, "_act"), t.rp_pb))
-            self._break(m, phase, Rule.TRPAB, soon(phase, self._pre_all.seen(phase), t.rp_ab))
-            self._break(m, phase, Rule.TRC, soon(phase, self._act.seen(phase, d.bank, "_act"), t.rc))
-            self._break(m, phase, Rule.TRRD, soon(phase, newest, t.rrd))
-            self._break(m, phase, Rule.TFAW, soon(phase, oldest, t.faw))
-            self._break(m, phase, Rule.TRFCPB, soon(phase, self._ref.seen(phase, pair, "_act"), t.rfc_pb))
-            self._break(m, phase, Rule.TPBR2ACT, soon(phase, self._ref_pb.seen(phase), t.r2act))
-            m.d.sync += [self._act1_bank.eq(d.bank), self._act1_high.eq(d.row_high)]
-            m.d.comb += [self._act1[phase + 1].eq(1), self._faw_index[phase + 1].eq(index + 1)]
-        bank, high = self._act1_bank, self._act1_high
-        if phase == 1:
-            first = self._decoders[0]
-            bank, high = Mux(first.act1, first.bank, bank), Mux(first.act1, first.row_high, high)
-        where, row = Signal(4, name=f"act_bank{phase}"), Signal(18, name=f"act_row{phase}")
-        m.d.comb += [where.eq(bank), row.eq(Cat(d.row_low, high))]
-        happens = Signal(name=f"opens{phase}")
-        m.d.comb += happens.eq(act2 & pending)
-        with m.If(happens):
-            self._break(m, phase, Rule.TAAD, ~self._recent(phase, newest, t.aad))
-            self._break(m, phase, Rule.ROW_RANGE, row >= t.rows)
-            m.d.comb += [
-                self._act1[phase + 1].eq(0), self._open[phase + 1].bit_select(where, 1).eq(1), self.bank.eq(where),
-            ]
-        for n in range(4):
-            self._act1_last[n].event(phase, act1 & (index == n))
-        self._act.event(phase, happens, where)
-        self._act_any.event(phase, happens)
-        self._rows_event(m, phase, happens, where, row)
-        if phase == 0:
-            self._opens = happens
-        else:
-            m.d.comb += self.activated.eq(self._opens + happens)
+                    m.d.comb += oldest.eq(self._act1_times[n].value)
+        same_pre = act1.after(pre) & (self._pre_all | (self._banks[pre] == bank))
+        with m.If(act1.present):
+            self._break(Rule.BANK_OPEN, self._opened(act1).bit_select(bank, 1))
+            self._break(Rule.TRPPB, self._pre_bank.soon(when, bank, t.rp_pb) | same_pre & ~self._pre_all)
+            self._break(Rule.TRPAB, self._pre_every.soon(when, t.rp_ab) | same_pre & self._pre_all)
+            self._break(Rule.TRC, self._act.soon(when, bank, t.rc))
+            self._break(Rule.TRRD, self._act1_last.soon(when, t.rrd) | act1.twice)
+            self._break(Rule.TFAW, (when - oldest)[:TIME_BITS] < t.faw)
+            self._break(Rule.TRFCPB, self._ref_pair.soon(when, pair, t.rfc_pb)
+                        | act1.after(ref) & (self._banks[ref][:3] == pair))
+            self._break(Rule.TPBR2ACT, self._ref_pb.soon(when, t.r2act) | act1.after(ref))
 
-    def _recent(self, phase, seen, limit):
-        """The event at *seen* is at most *limit* CK before this phase."""
-        return self._soon(phase, seen, limit + 1)
+        # ACT-1 waits for its ACT-2: before the clock, between its phases, after it.
+        waiting = [Signal(name=f"act1_waiting{n}") for n in range(3)]
+        held_bank, held_high = Signal(4), Signal(7)
+        m.d.comb += [waiting[n + 1].eq(waiting[n] & ~here2 | here1) for n, (here1, here2) in enumerate((
+            (act1.first, act2.first), (act1.present & act1.late, act2.present & act2.late)))]
+        m.d.sync += waiting[0].eq(waiting[2])
+        with m.If(act1.present):
+            m.d.sync += [held_bank.eq(bank), held_high.eq(act1.pick("high", first.row_high, second.row_high))]
+        at_once = act2.after(act1)
+        low = act2.pick("low", first.row_low, second.row_low)
+        row = Signal(18)
+        m.d.comb += [
+            self._opens.eq(act2.present & (waiting[0] | at_once)),
+            self._open_bank.eq(Mux(at_once, bank, held_bank)), self.activated.eq(self._opens),
+            row.eq(Cat(low, Mux(at_once, first.row_high, held_high))),
+        ]
+        for n, d in enumerate(self._decoders):
+            waiting_bank = Mux(act1.first, first.bank, held_bank) if n else held_bank
+            between = d.act2 | d.cas | d.rd | d.wr | d.pre & ~d.all & (d.bank != waiting_bank)
+            self._break(Rule.ACT_PAIR, self._some[n] & (waiting[n] & ~between | d.act2 & ~waiting[n]))
+        self._break(Rule.TAAD, self._opens & ~at_once & ~self._act1_last.soon(act2.time, t.aad + 1))
+        over = (self._clock.time(0) - self._act1_last.value - (t.aad + 1))[:TIME_BITS]
+        self._break(Rule.TAAD, waiting[0] & ~first.act2 & (over < 2))
+        self._break(Rule.ROW_RANGE, self._opens & (row >= t.rows))
 
-    def _rows_event(self, m, phase, happens, bank, row):
-        if phase == 0:
-            self._rows = Memory(shape=self._row_bits, depth=16, init=[])
-            m.submodules.rows = self._rows
+        self._rows = Memory(shape=self._row_bits, depth=16, init=[])
+        m.submodules.rows = self._rows
         port = self._rows.write_port()
-        m.d.comb += [port.addr.eq(bank), port.data.eq(row), port.en.eq(happens)]
-        self._row_written = (happens, bank, row)
+        m.d.comb += [port.addr.eq(self._open_bank), port.data.eq(row), port.en.eq(self._opens)]
+        self._row = row
 
-    def _column(self, m, phase, d):
-        t = self._timing
-        soon = self._soon
-        group = d.bank[2:4]
-        rd, wr = Signal(name=f"rd{phase}"), Signal(name=f"wr{phase}")
-        m.d.comb += [rd.eq(d.rd & self._allowed), wr.eq(d.wr & self._allowed)]
-        rd_group = self._rd_group.seen(phase, group)
-        wr_group = self._wr_group.seen(phase, group)
-        rd_any, wr_any = self._rd_any.seen(phase), self._wr_any.seen(phase)
-        with m.If(rd | wr):
-            self._break(m, phase, Rule.BANK_CLOSED, ~self._open[phase].bit_select(d.bank, 1))
-            self._break(m, phase, Rule.TRCD, soon(phase, self._act.seen(phase, d.bank, "_col"), t.rcd))
-            self._break(m, phase, Rule.TCCD_S, soon(phase, rd_any, t.ccd_s) | soon(phase, wr_any, t.ccd_s))
-        with m.If(rd):
-            self._break(m, phase, Rule.TCCD_L, soon(phase, rd_group, t.ccd_l))
-            self._break(m, phase, Rule.TWTR_S, soon(phase, wr_any, t.wtr_s))
-            self._break(m, phase, Rule.TWTR_L, soon(phase, wr_group, t.wtr_l))
-        with m.If(wr):
-            self._break(m, phase, Rule.TCCD_L, soon(phase, wr_group, t.ccd_l))
-            self._break(m, phase, Rule.TRTW_S, soon(phase, rd_any, t.rtw_s))
-            self._break(m, phase, Rule.TRTW_L, soon(phase, rd_group, t.rtw_l))
+        opens, closes = Signal(16), Signal(16)
+        m.d.comb += [opens.eq(self._opens << self._open_bank), closes.eq(self._pre.present << self._banks[pre])]
+        with m.If(pre.present & self._pre_all):
+            m.d.comb += closes.eq(0xFFFF)
+        before, middle, after = self._open
+        m.d.comb += [middle.eq(before), after.eq(middle)]
+        for late in range(2):
+            target, source = (after, middle) if late else (middle, before)
+            m.d.comb += target.eq((source & ~Mux(pre.late == late, closes, 0)) | Mux(act2.late == late, opens, 0))
+
+    def _opened(self, kind):
+        """Open banks as a command of *kind* meets them."""
+        return Mux(kind.late, self._open[1], self._open[0])
+
+    def _column(self):
+        m, t = self._m, self._timing
+        first, second = self._decoders
+        col, when = self._col, self._col.time
+        bank, group = self._banks[col], self._banks[col][2:4]
+        opened_now = col.after(self._act2) & self._opens & (self._open_bank == bank)
+        rd_group, wr_group = Signal(TIME_BITS), Signal(TIME_BITS)
+        rd_any, wr_any = Signal(TIME_BITS), Signal(TIME_BITS)
+        m.d.comb += [
+            rd_group.eq(self._rd_group.age(when, group)), wr_group.eq(self._wr_group.age(when, group)),
+            rd_any.eq(when - self._rd_any.value), wr_any.eq(when - self._wr_any.value),
+        ]
+        with m.If(col.present):
+            self._break(Rule.BANK_CLOSED, ~self._opened(col).bit_select(bank, 1))
+            self._break(Rule.TRCD, self._act.soon(when, bank, t.rcd) | opened_now)
+            self._break(Rule.TCCD_S, (rd_any < t.ccd_s) | (wr_any < t.ccd_s) | col.twice)
+        with m.If(self.rd):
+            self._break(Rule.TCCD_L, rd_group < t.ccd_l)
+            self._break(Rule.TWTR_S, wr_any < t.wtr_s)
+            self._break(Rule.TWTR_L, wr_group < t.wtr_l)
+        with m.If(self.wr):
+            self._break(Rule.TCCD_L, wr_group < t.ccd_l)
+            self._break(Rule.TRTW_S, rd_any < t.rtw_s)
+            self._break(Rule.TRTW_L, rd_group < t.rtw_l)
         port = self._rows.read_port(domain="comb")
-        m.d.comb += port.addr.eq(d.bank)
-        row = port.data
-        if phase == 1:
-            happened, where, value = self._first_row
-            row = Mux(happened & (where == d.bank), value[:self._row_bits], row)
-        else:
-            self._first_row = self._row_written
-        access = self.access[phase]
-        m.d.comb += [access.rd.eq(rd), access.wr.eq(wr), access.beat.eq(Cat(d.bank[3], d.col, d.bank[:3], row))]
-        self._rd_any.event(phase, rd)
-        self._wr_any.event(phase, wr)
-        self._rd_group.event(phase, rd, group)
-        self._wr_group.event(phase, wr, group)
-        self._rd.event(phase, rd, d.bank)
-        self._wr.event(phase, wr, d.bank)
+        m.d.comb += [
+            port.addr.eq(bank),
+            self.beat.eq(Cat(bank[3], col.pick("col", first.col, second.col), bank[:3],
+                             Mux(opened_now, self._row[:self._row_bits], port.data))),
+        ]
 
-    def _precharge(self, m, phase, d):
-        t = self._timing
-        soon, now = self._soon, self._times[phase]
-        act = self._act.seen(phase, d.bank, "_pre")
-        is_open = self._open[phase].bit_select(d.bank, 1)
-        with m.If(d.pre):
-            self._break(m, phase, Rule.TPPD, soon(phase, self._pre_any.seen(phase), t.ppd))
-            with m.If(d.all):
-                anything = self._open[phase].any()
-                self._break(m, phase, Rule.TRAS, anything & soon(phase, self._act_any.seen(phase), t.ras))
-                self._break(m, phase, Rule.TRTP, soon(phase, self._rd_any.seen(phase), t.rtp))
-                self._break(m, phase, Rule.TWR, soon(phase, self._wr_any.seen(phase), t.wr))
-                self._break(m, phase, Rule.TRFCPB, soon(phase, self._ref_pb.seen(phase), t.rfc_pb))
-                m.d.comb += self._open[phase + 1].eq(0)
-            with m.Else():
-                self._break(m, phase, Rule.TRAS, is_open & soon(phase, act, t.ras))
-                self._break(m, phase, Rule.TRAS_MAX, is_open & ((now - act)[:TIME_BITS] > t.ras_max))
-                self._break(m, phase, Rule.TRTP, is_open & soon(phase, self._rd.seen(phase, d.bank), t.rtp))
-                self._break(m, phase, Rule.TWR, is_open & soon(phase, self._wr.seen(phase, d.bank), t.wr))
-                self._break(m, phase, Rule.TRFCPB, soon(phase, self._ref.seen(phase, d.bank[:3], "_pre"), t.rfc_pb))
-                m.d.comb += self._open[phase + 1].bit_select(d.bank, 1).eq(0)
-        self._pre_any.event(phase, d.pre)
-        self._pre_all.event(phase, d.pre & d.all & self._open[phase].any())
-        self._pre.event(phase, d.pre & ~d.all & is_open, d.bank)
+    def _precharge(self):
+        m, t = self._m, self._timing
+        pre, col, when, bank = self._pre, self._col, self._pre.time, self._banks[self._pre]
+        is_open = Signal()
+        opened = Signal(16)
+        m.d.comb += [
+            opened.eq(self._opened(pre)),
+            is_open.eq(Mux(self._pre_all, opened.any(), opened.bit_select(bank, 1))),
+            self._closes.eq(pre.present & is_open),
+        ]
+        just_col = pre.after(col) & (self._pre_all | (self._banks[col] == bank))
+        just_act = pre.after(self._act2) & self._opens & (self._pre_all | (self._open_bank == bank))
+        just_ref = pre.after(self._ref)
+        with m.If(pre.present):
+            self._break(Rule.TPPD, self._pre_any.soon(when, t.ppd) | pre.twice)
+        with m.If(self._closes & self._pre_all):
+            self._break(Rule.TRAS, self._act_any.soon(when, t.ras))
+            self._break(Rule.TRTP, self._rd_any.soon(when, t.rtp))
+            self._break(Rule.TWR, self._wr_any.soon(when, t.wr))
+        with m.If(self._closes & ~self._pre_all):
+            age = Signal(TIME_BITS, name="pre_act_age")
+            m.d.comb += age.eq(self._act.age(when, bank))
+            self._break(Rule.TRAS, age < t.ras)
+            self._break(Rule.TRAS_MAX, ~just_act & (age > t.ras_max))
+            self._break(Rule.TRTP, self._rd_bank.soon(when, bank, t.rtp))
+            self._break(Rule.TWR, self._wr_bank.soon(when, bank, t.wr))
+        with m.If(pre.present & self._pre_all):
+            self._break(Rule.TRFCPB, self._ref_pb.soon(when, t.rfc_pb) | just_ref)
+        with m.If(pre.present & ~self._pre_all):
+            self._break(Rule.TRFCPB, self._ref_pair.soon(when, bank[:3], t.rfc_pb)
+                        | just_ref & (self._banks[self._ref][:3] == bank[:3]))
+        self._break(Rule.TRAS, just_act)
+        self._break(Rule.TRTP, just_col & self.rd)
+        self._break(Rule.TWR, just_col & self.wr)
 
-    def _refresh(self, m, phase, d):
-        t = self._timing
-        soon = self._soon
-        pair = d.bank[:3]
-        one, every = Signal(name=f"ref_one{phase}"), Signal(name=f"ref_every{phase}")
-        m.d.comb += [one.eq(d.ref & ~d.all & self._allowed), every.eq(d.ref & d.all & self._allowed)]
-        opened = self._open[phase]
-        last, fresh = self._ref.seen(phase, pair, "_ref"), self._fresh.seen(phase)
-        done = Signal(8, name=f"round_with{phase}")
-        m.d.comb += done.eq(self._round[phase] | (1 << pair))
-        with m.If(one):
-            self._break(m, phase, Rule.REF_OPEN, opened.bit_select(pair, 1) | opened[8:].bit_select(pair, 1))
-            self._break(m, phase, Rule.TRPPB, soon(phase, self._pre.seen(phase, Cat(pair, C(0, 1)), "_ref0"), t.rp_pb)
-                        | soon(phase, self._pre.seen(phase, Cat(pair, C(1, 1)), "_ref1"), t.rp_pb))
-            self._break(m, phase, Rule.TRPAB, soon(phase, self._pre_all.seen(phase), t.rp_ab))
-            self._break(m, phase, Rule.TRFCPB, soon(phase, last, t.rfc_pb))
-            self._break(m, phase, Rule.TPBR2PBR, soon(phase, self._ref_pb.seen(phase), t.r2pbr))
-            self._break(m, phase, Rule.TRRD, soon(phase, self._newest_act1, t.rrd))
-            self._break(m, phase, Rule.REF_ORDER, self._round[phase].bit_select(pair, 1))
-            self._break(m, phase, Rule.REF_WINDOW, ~self._recent(phase, last, t.refresh_max)
-                        & ~self._recent(phase, fresh, t.refresh_max))
-            m.d.comb += self._round[phase + 1].eq(Mux(done.all(), 0, done))
-        with m.If(every):
-            self._break(m, phase, Rule.REF_OPEN, opened.any())
-            self._break(m, phase, Rule.TRPAB, soon(phase, self._pre_any.seen(phase), t.rp_ab))
-            self._break(m, phase, Rule.TRFCPB, soon(phase, self._ref_pb.seen(phase), t.rfc_pb))
-            m.d.comb += self._round[phase + 1].eq(0)
-        self._ref_pb.event(phase, one)
-        self._ref_ab.event(phase, every)
-        self._ref.event(phase, one, pair)
-        if phase == 0:
-            self._first_refreshes = one + (every << 3)
-            self._fresh.event(0, every)
-        else:
-            m.d.comb += self.refreshed_pairs.eq(self._first_refreshes + one + (every << 3))
-            ready_before = Signal()
-            m.d.sync += ready_before.eq(self.mode_ready)
-            self._fresh.event(1, every | self.mode_ready & ~ready_before)
+    def _refresh(self):
+        m, t = self._m, self._timing
+        ref, pre, when, pair = self._ref, self._pre, self._ref.time, self._banks[self._ref][:3]
+        opened, done, turns = Signal(16), Signal(8), Signal(8)
+        m.d.comb += [opened.eq(self._opened(ref)), done.eq(turns | (1 << pair))]
+        fresh_now, ready_before = Signal(), Signal()
+        m.d.comb += fresh_now.eq(self._every | self.mode_ready & ~ready_before)
+        m.d.sync += ready_before.eq(self.mode_ready)
+        self._fresh = Stamp(m, "fresh", fresh_now, Mux(self._every, when, self._clock.time(1)))
+        just_pre = ref.after(pre) & (self._pre_all | (self._banks[pre][:3] == pair))
+        with m.If(self._one):
+            age = Signal(TIME_BITS, name="ref_age")
+            m.d.comb += age.eq(self._ref_pair.age(when, pair))
+            self._break(Rule.REF_OPEN, opened.bit_select(pair, 1) | opened[8:].bit_select(pair, 1))
+            self._break(Rule.TRPPB, self._pre_bank.soon(when, Cat(pair, C(0, 1)), t.rp_pb)
+                        | self._pre_bank.soon(when, Cat(pair, C(1, 1)), t.rp_pb) | just_pre & ~self._pre_all)
+            self._break(Rule.TRPAB, self._pre_every.soon(when, t.rp_ab) | just_pre & self._pre_all)
+            self._break(Rule.TRFCPB, age < t.rfc_pb)
+            self._break(Rule.TPBR2PBR, self._ref_pb.soon(when, t.r2pbr) | ref.twice)
+            self._break(Rule.TRRD, self._act1_last.soon(when, t.rrd) | ref.after(self._act1))
+            self._break(Rule.REF_ORDER, turns.bit_select(pair, 1))
+            self._break(Rule.REF_WINDOW, (age > t.refresh_max) & ~self._fresh.soon(when, t.refresh_max + 1))
+            m.d.sync += turns.eq(Mux(done.all(), 0, done))
+        with m.If(self._every):
+            self._break(Rule.REF_OPEN, opened.any())
+            self._break(Rule.TRPAB, self._pre_any.soon(when, t.rp_ab) | ref.after(pre))
+            self._break(Rule.TRFCPB, self._ref_pb.soon(when, t.rfc_pb))
+            m.d.sync += turns.eq(0)
+        m.d.comb += self.refreshed_pairs.eq(Cat(self._one, C(0, 2), self._every))
 
-    def _mode(self, m, phase, d):
-        register = self._mrw1_register
-        if phase == 1:
-            register = Mux(self._decoders[0].mrw1, self._decoders[0].operand, register)
-        with m.If(d.mrw1):
-            m.d.comb += self._mrw1[phase + 1].eq(1)
-            m.d.sync += self._mrw1_register.eq(d.operand)
-        with m.If(d.mrw2):
-            m.d.comb += [
-                self._mrw1[phase + 1].eq(0), self.mode_write.eq(self._mrw1[phase]), self.mode_register.eq(register),
-                self.mode_value.eq(d.value),
-            ]
-        self._mrw.event(phase, d.mrw2)
-
-    def _watch(self, m):
-        """What no command shows: rows left open, refreshes that never come, an ACT-1 without its ACT-2."""
-        t = self._timing
-        now = self._times[0]
+    def _account(self):
+        """What no command shows: rows left open, refreshes that never come, refreshes behind in number."""
+        m, t = self._m, self._timing
+        now = self._clock.time(0)
         turn = Signal(4)
-        open_for, unrefreshed, all_for = (Signal(TIME_BITS, name=n) for n in ("open_for", "unrefreshed", "all_for"))
         m.d.sync += turn.eq(turn + 1)
 
         def just_over(age, limit):
             """*age* passed *limit* since this entry's turn sixteen clocks ago."""
             return (age - (limit + 1))[:TIME_BITS] < 32
 
-        owed = Signal(range(-80, 100))
+        late, all_for = Signal(TIME_BITS), Signal(TIME_BITS)
+        m.d.comb += [late.eq(self._ref_pair.age(now, turn[:3])), all_for.eq(now - self._fresh.value)]
+        self._break(Rule.TRAS_MAX, self._open[0].bit_select(turn, 1) & just_over(self._act.age(now, turn), t.ras_max))
+        self._break(Rule.REF_WINDOW, self.mode_ready & ~turn[3]
+                    & just_over(Mux(all_for < late, all_for, late), t.refresh_max))
+
+        owed, grown = Signal(range(-_SAVED_MAX - 8, _OWED_MAX + 9)), Signal(range(-_SAVED_MAX - 16, _OWED_MAX + 17))
         part = Signal(range(t.refi + 2))
         due = Signal()
-        grown = Signal(range(-100, 120))
-        m.d.comb += [
-            open_for.eq(now - self._act.read(turn)),
-            unrefreshed.eq(now - self._ref.read(turn[:3])),
-            all_for.eq(now - self._fresh.seen(0)),
-            due.eq(part + 2 >= t.refi),
-            grown.eq(owed + (due << 3) - self.refreshed_pairs),
-        ]
-        late = Mux(all_for < unrefreshed, all_for, unrefreshed)
+        m.d.comb += [due.eq(self.mode_ready & (part + 2 >= t.refi)), grown.eq(owed + (due << 3) - self.refreshed_pairs)]
         with m.If(self.mode_ready):
             m.d.sync += part.eq(Mux(due, part + 2 - t.refi, part + 2))
-            m.d.sync += owed.eq(Mux(grown < -64, -64, Mux(grown > 72, 72, grown)))
-        self._break(m, "watch", Rule.TRAS_MAX,
-                    self._open[0].bit_select(turn, 1) & just_over(open_for, t.ras_max))
-        self._break(m, "watch", Rule.REF_WINDOW, self.mode_ready & just_over(late, t.refresh_max) & ~turn[3])
-        self._break(m, "watch", Rule.REF_DEBT, self.mode_ready & due & (grown > 72))
-        self._break(m, "watch", Rule.TAAD, self._act1[0] & ~self._decoders[0].act2
-                    & ((now - self._newest_act1 - (t.aad + 1))[:TIME_BITS] < 2))
+        with m.If(due | self._ref.present):
+            m.d.sync += owed.eq(Mux(grown < -_SAVED_MAX, -_SAVED_MAX, Mux(grown > _OWED_MAX, _OWED_MAX, grown)))
+        self._break(Rule.REF_DEBT, due & (grown > _OWED_MAX))

@@ -1,6 +1,6 @@
 """LPDDR5X device model of one x16 channel."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 
@@ -90,18 +90,14 @@ class Device(Component):
             queue = Memory(shape=self._beat_bits, depth=_ADDRESSES, init=[])
             m.submodules[f"{kind}_addresses"] = queue
             write, read = queue.write_port(), queue.read_port(domain="comb")
-            first, second = (getattr(checker.access[phase], kind) for phase in range(2))
+            push = getattr(checker, kind)
             due = Signal(clocks[1], name=f"{kind}_due")
             pushed, popped = Signal(range(_ADDRESSES), name=f"{kind}_in"), Signal(range(_ADDRESSES), name=f"{kind}_out")
-            push = Signal(name=f"{kind}_push")
             m.d.comb += [
-                push.eq(first | second), write.addr.eq(pushed), write.en.eq(push), read.addr.eq(popped),
-                write.data.eq(checker.access[0].beat),
+                write.addr.eq(pushed), write.en.eq(push), write.data.eq(checker.beat), read.addr.eq(popped),
             ]
-            with m.If(second):
-                m.d.comb += write.data.eq(checker.access[1].beat)
             m.d.sync += [
-                due.eq((due >> 1) | (first << (clocks[0] - 1)) | (second << (clocks[1] - 1))),
+                due.eq((due >> 1) | Mux(checker.late, push << (clocks[1] - 1), push << (clocks[0] - 1))),
                 pushed.eq(pushed + push), popped.eq(popped + due[0]),
             ]
             return due[0], read.data
@@ -130,9 +126,8 @@ class Device(Component):
             for rule in reversed(range(MASK_BITS)):
                 with m.If(broken[rule]):
                     m.d.sync += self.violation.rule.eq(rule)
-        first, second = checker.access
         m.d.sync += [
-            self.reads.eq(self.reads + (first.rd | second.rd)), self.writes.eq(self.writes + (first.wr | second.wr)),
+            self.reads.eq(self.reads + checker.rd), self.writes.eq(self.writes + checker.wr),
             self.activates.eq(self.activates + checker.activated),
             self.refreshes.eq(self.refreshes + checker.refreshed_pairs),
         ]

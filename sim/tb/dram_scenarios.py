@@ -80,18 +80,21 @@ def _rows(t):
 
 
 def _columns(t):
-    def pair(first, second, bank):
+    def pair(first, second, bank, at=60):
         """Two columns *g* apart, the second to *bank*, with a CAS before the second if WCK has stopped."""
         sync = t.wck_wr if first else t.wck_rd
 
         def commands(g):
-            again = [(59 + g, cas(second))] if g > sync else []
-            return [*opened(0, bank), *column(60, first, 0), *again, (60 + g, wr(bank) if second else rd(bank))]
+            again = [(at + g - 1, cas(second))] if g > sync else []
+            return [*opened(0, bank), *column(at, first, 0), *again, (at + g, wr(bank) if second else rd(bank))]
         return commands
 
     return [
-        _least("RD to RD", Rule.TCCD_S, t.ccd_s, pair(False, False, 4)),
-        _least("WR to WR", Rule.TCCD_S, t.ccd_s, pair(True, True, 8)),
+        _least("RD to RD", Rule.TCCD_S, t.ccd_s, pair(False, False, 4, at=61)),
+        _least("WR to WR", Rule.TCCD_S, t.ccd_s, pair(True, True, 8, at=61)),
+        # Two in one clock: the second is ignored, so its data is missing.
+        _least("RD to RD in a clock", Rule.TCCD_S, t.ccd_s, pair(False, False, 4), also=(Rule.RL,)),
+        _least("WR to WR in a clock", Rule.TCCD_S, t.ccd_s, pair(True, True, 8), also=(Rule.WL,)),
         _least("RD to RD, same group", Rule.TCCD_L, t.ccd_l, pair(False, False, 1)),
         _least("WR to WR, same group", Rule.TCCD_L, t.ccd_l, pair(True, True, 3)),
         _least("RD to WR", Rule.TRTW_S, t.rtw_s, pair(False, True, 4)),
