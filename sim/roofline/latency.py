@@ -24,7 +24,7 @@ DOCUMENTED = {
                           "token": (8, "HEAD after 8")},
     "hw/fetch/reader.py": {"chunk": (7, "seven clocks from record")},
     "hw/dram/lookahead.py": {"head": (3, "latency three clocks when the row is open")},
-    "hw/dram/controller.py": {"phy": (1, "RL and the PHY's\n    delay plus one clock")},
+    "hw/dram/controller.py": {"phy": (1, "RL and the PHY's delay plus one clock")},
     "hw/fetch/fifo.py": {"fifo": (1, "visible in the clock after it comes in")},
 }
 """File: name, clocks, and the words of its docstring that say so (a test reads them there)."""

@@ -20,7 +20,8 @@ __all__ = ["StepModel", "StepPrediction"]
 ELEMENTS = 8
 """binary32 numbers in a beat."""
 
-WAITS = {Region.HIDDEN: "norm", Region.ATTENTION: "attention", Region.FFN: "SiLU", Region.QUERY: "queries"}
+WAITS = {Region.HIDDEN: "fence: residual and norm", Region.ATTENTION: "fence: attention", Region.FFN: "fence: SiLU",
+         Region.QUERY: "fence: queries"}
 """What a slice waits for at a fence."""
 
 

@@ -11,7 +11,7 @@ __all__ = ["GATE", "Fetch", "Stream"]
 
 EPSILON = 1e-6
 
-GATE = "token"
+GATE = "token boundary"
 """Cause of what is lost at a gate."""
 
 
