@@ -84,7 +84,7 @@ class Axi4Transport(SimulatedTransport):
     def __init__(self, dut, config, replay=None):
         super().__init__(dut, None, replay)
         self._channel_bytes = config.channel_bytes
-        self._master = AxiMaster(AxiBus.from_prefix(dut, "axi_"), dut.clk, dut.rst)
+        self._master = AxiMaster(AxiBus.from_prefix(dut, "axi_"), dut.axi_clock, dut.rst)
 
     async def read_memory(self, channel, beat, beats):
         answer = await self._master.read(channel * self._channel_bytes + beat * BEAT_BYTES, beats * BEAT_BYTES)

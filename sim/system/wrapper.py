@@ -31,7 +31,9 @@ def flattened(component):
 def wrapper_text(accelerator, device, channels, lanes, memory_port=False):
     """Text of module ``system``: *accelerator* (module ``headrace``) with a *device* (module ``lpddr5x``) a channel.
 
-    With *memory_port* the AXI4 port is ports of ``system`` too, as ``axi__*``; otherwise it is idle.
+    With *memory_port* the AXI4 port is ports of ``system`` too, as ``axi__*``; otherwise it is idle. A master in Python
+    samples and drives on ``axi_clock``, half a clock before the accelerator's edge, and what it drives is held until
+    after that edge: Python wakes too late for the edge of a clock that is made in here.
     """
     ports = list(flattened(accelerator))
     device_ports = list(flattened(device))
@@ -41,10 +43,15 @@ def wrapper_text(accelerator, device, channels, lanes, memory_port=False):
     declarations = [f"    {way} logic {_range(width)}{name}" for name, (way, width) in PORTS.items()]
     declarations += [f"    {'input' if is_input else 'output'} logic {_range(width)}{name}"
                      for name, _, width, is_input in outer]
+    declarations += ["    output logic axi_clock"] * bool(outer)
+    held = {name: f"held_{name}" if is_input else name for name, _, _, is_input in outer}
     lines = [f"module {TOP}(", ",\n".join(declarations), ");", CLOCK.format(reset=RESET_CLOCKS), IMPORTS.format(
                  valid=channels - 1, beats=32 * channels - 1, data=BEAT * channels - 1)]
     lines += [f"    logic {_range(width)}{name};" for name, _, width, _ in ports]
-    lines += _instance("headrace", "accelerator", {name: name for name, _, _, _ in ports + outer})
+    lines += _instance("headrace", "accelerator", {name: held.get(name, name) for name, _, _, _ in ports + outer})
+    lines += ["    assign axi_clock = !clk;"] * bool(outer)
+    lines += [f"    logic {_range(width)}{held[name]}; always_ff @(posedge clk) {held[name]} <= rst ? 0 : {name};"
+              for name, _, width, is_input in outer if is_input]
     lines += [f"    assign {name} = 0;" for name, _, _, is_input in ports if is_input and name not in inner]
     for channel in range(channels):
         nets = {}
