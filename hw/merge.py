@@ -52,12 +52,12 @@ def total(a, b):
 class Merge(Component):
     """Joins the channels' maxima and sums item by item; a channel's item waits until all channels have theirs.
 
-    One item a clock of each kind. Latency for C channels: ceil(ceil(log2 C) / 2) clocks (at least 1) from the last channel's
-    maximum to ``merged_maximum``, one more from its partial item to ``merged``. The channels must have room for the merged maxima
-    of the heads that they have reported.
+    One item a clock of each kind. Latency for C channels: ceil(ceil(log2 C) / 2) clocks (at least 1) from the last
+    channel's maximum to ``merged_maximum``, one more from its partial item to ``merged``. The channels must have room
+    for the merged maxima of the heads that they have reported.
 
-    Members: ``geometry``; ``maximum`` and ``partial``, a stream a channel; ``merged_maximum``, broadcast: largest scores and V
-    exponents; ``merged``: sums, each with the V exponent of its block (0 beside a softmax sum).
+    Members: ``geometry``; ``maximum`` and ``partial``, a stream a channel; ``merged_maximum``, broadcast: largest
+    scores and V exponents; ``merged``: sums, each with the V exponent of its block (0 beside a softmax sum).
     """
 
     def __init__(self, config: Config):
@@ -95,7 +95,8 @@ class Merge(Component):
             result, latency = tree(m, scores, larger, signed(SCORE_BITS), f"score_{row}")
             m.d.comb += item.score[row].eq(result)
         for n in range(self._config.head_blocks):
-            result, latency = tree(m, [channel.payload.exponent[n] for channel in self.maximum], larger, 8, f"exponent_{n}")
+            values = [channel.payload.exponent[n] for channel in self.maximum]
+            result, latency = tree(m, values, larger, 8, f"exponent_{n}")
             m.d.comb += [item.exponent[n].eq(result), exponents.payload[n].eq(result)]
         m.d.comb += [
             self.merged_maximum.valid.eq(delayed(m, take, latency, "valid", reset=True)),
@@ -135,7 +136,9 @@ class Merge(Component):
             m.d.comb += item.elements[n].eq(result)
         m.d.comb += [
             output.i.valid.eq(delayed(m, take, latency, "joined", reset=True)),
-            item.is_sum.eq(delayed(m, is_sum, latency, "is_sum")), item.exponent.eq(delayed(m, exponent, latency, "exponent")),
-            self.merged.valid.eq(output.o.valid), self.merged.payload.eq(output.o.payload),
+            item.is_sum.eq(delayed(m, is_sum, latency, "is_sum")),
+            item.exponent.eq(delayed(m, exponent, latency, "exponent")),
+            self.merged.valid.eq(output.o.valid),
+            self.merged.payload.eq(output.o.payload),
             output.o.ready.eq(self.merged.ready),
         ]

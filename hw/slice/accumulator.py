@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import Config
 from hw.interfaces import accumulator_bits
-from hw.slice.pipe import delayed
+from hw.slice.pipe import WORD, added, delayed, extended
 from hw.slice.placement import minimum_bits, term_bits
 
 __all__ = ["RowAccumulator"]
@@ -14,9 +14,9 @@ __all__ = ["RowAccumulator"]
 class RowAccumulator(Component):
     """Sum of the terms of a row; a row may end after either block of a beat. One beat a clock, no stall.
 
-    Members, given with the terms of a beat: ``valid``; ``ends[block]``, the row ends with this block (never both); ``floor``, ``up``,
-    ``minimum_floor``, ``minimum_up``: terms of the two blocks, 0 for a block that isn't there. One clock later: ``result`` if
-    ``done``, combinational from the accumulator.
+    Members, given with the terms of a beat: ``valid``; ``ends[block]``, the row ends with this block (never both);
+    ``floor``, ``up``, ``minimum_floor``, ``minimum_up``: terms of the two blocks, 0 for a block that isn't there. One
+    clock later: ``result`` if ``done``, combinational from the accumulator.
     """
 
     def __init__(self, config: Config):
@@ -34,13 +34,13 @@ class RowAccumulator(Component):
 
     def elaborate(self, platform):
         m = Module()
-        shape = signed(accumulator_bits(self._config))
-        block = [Signal(shape, reset_less=True, name=f"block_{n}") for n in range(2)]
+        block = [Signal(WORD, reset_less=True, name=f"block_{n}") for n in range(2)]
         for n in range(2):
-            m.d.sync += block[n].eq((self.floor[n] + self.up[n]) + (self.minimum_floor[n] + self.minimum_up[n]))
+            terms = (self.floor[n], self.up[n], self.minimum_floor[n], self.minimum_up[n])
+            m.d.sync += block[n].eq(added([extended(term, WORD) for term in terms], WORD))
         valid = delayed(m, self.valid, 1, "valid", reset=True)
         ends = [delayed(m, self.ends[n] & self.valid, 1, f"ends_{n}", reset=True) for n in range(2)]
-        total, first, both = Signal(shape), Signal(shape), Signal(shape)
+        total, first, both = Signal(WORD), Signal(WORD), Signal(WORD)
         m.d.comb += [
             first.eq(total + block[0]),
             both.eq(first + block[1]),

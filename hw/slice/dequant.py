@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from hw.config import BLOCK
 from hw.interfaces import BEAT
 from hw.isa import Format
+from hw.slice.pipe import LANE, extended
 
 __all__ = ["Dequantiser", "Half", "unpack_half"]
 
@@ -31,27 +32,28 @@ def unpack_half(m, bits, result):
 class Dequantiser(Component):
     """Signed codes of one beat for the multiplier pool. Latency 1, one beat a clock.
 
-    A nibble beat is two blocks, the first in the low 16 bytes: low nibbles are elements 0 to 15, high nibbles 16 to 31.
-    Any other beat (Q8_0, K, V) is 32 signed bytes.
+    A nibble beat is two blocks, the first in the low 16 bytes: low nibbles are elements 0 to 15, high nibbles 16 to
+    31. Any other beat (Q8_0, K, V) is 32 signed bytes.
 
-    Members: ``beat``; ``nibbles``, the beat has nibbles, of ``format``; ``low``, codes of the first block or the 32 bytes (pool
-    row 0 and rows above 1); ``high``, codes of the second block or the 32 bytes (pool row 1).
+    Members: ``beat``; ``nibbles``, the beat has nibbles, of ``format``; ``low``, codes of the first block or the 32
+    bytes (pool row 0 and rows above 1); ``high``, codes of the second block or the 32 bytes (pool row 1).
     """
 
     beat: In(BEAT)
     nibbles: In(1)
     format: In(Format)
-    low: Out(signed(8)).array(BLOCK)
-    high: Out(signed(8)).array(BLOCK)
+    low: Out(LANE).array(BLOCK)
+    high: Out(LANE).array(BLOCK)
 
     def elaborate(self, platform):
         m = Module()
-        bias = Signal(4)
+        bias = Signal(LANE)
         m.d.comb += bias.eq(Mux(self.format == Format.Q4_0, 8, 0))
         for codes, first in ((self.low, 0), (self.high, BEAT // 2)):
             for lane, code in enumerate(codes):
                 nibble = self.beat[first + lane % 16 * 8 + lane // 16 * 4:][:4]
-                register = Signal(signed(8), reset_less=True, name=f"code_{first}_{lane}")
-                m.d.sync += register.eq(Mux(self.nibbles, nibble - bias, self.beat[lane * 8:][:8].as_signed()))
+                register = Signal(LANE, reset_less=True, name=f"code_{first}_{lane}")
+                byte = self.beat[lane * 8:][:8].as_signed()
+                m.d.sync += register.eq(Mux(self.nibbles, (nibble - bias)[:32].as_signed(), extended(byte)))
                 m.d.comb += code.eq(register)
         return m

@@ -13,10 +13,11 @@ __all__ = ["NewestStore"]
 class NewestStore(Component):
     """Blocks of the newest K and V by KV head and block, with one completion counter.
 
-    Members: ``bus``; ``address`` (head * head_blocks + block), ``value`` (V rather than K) and ``read``: one clock later ``beat``,
-    32 signed bytes, and ``key_exponent`` and ``value_exponent`` of that address, held while ``read`` is low; ``numerator_address``,
-    ``numerator_exponent``: V exponents, latency 1 with ``numerator_read``; ``complete``, V has been written more often than taken; ``take``.
-    A channel that doesn't own the newest token may take before V is complete.
+    Members: ``bus``; ``address`` (head * head_blocks + block), ``value`` (V rather than K) and ``read``: one clock
+    later ``beat``, 32 signed bytes, and ``key_exponent`` and ``value_exponent`` of that address, held while ``read``
+    is low; ``numerator_address``, ``numerator_exponent``: V exponents, latency 1 with ``numerator_read``;
+    ``complete``, V has been written more often than taken; ``take``. A channel that doesn't own the newest token may
+    take before V is complete.
     """
 
     def __init__(self, config: Config):
@@ -60,8 +61,12 @@ class NewestStore(Component):
                 read.en.eq(on), read.addr.eq(source), output.eq(read.data),
             ]
         balance = Signal(signed(3))
-        m.d.sync += balance.eq(balance + (is_value & bus.last) - self.take)
-        m.d.comb += self.complete.eq(balance > 0)
+        completed = Signal()
+        m.d.comb += [completed.eq(is_value & bus.last), self.complete.eq(balance > 0)]
+        with m.If(completed & ~self.take):
+            m.d.sync += balance.eq(balance + 1)
+        with m.Elif(~completed & self.take):
+            m.d.sync += balance.eq(balance - 1)
         return m
 
     def _lanes(self):

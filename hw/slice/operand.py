@@ -40,13 +40,14 @@ def region_bases(config: Config):
 class OperandStore(Component):
     """Mantissas, exponents and sums of the operands in all regions, and one completion counter a region.
 
-    Reads have latency 1: what ``address`` asks in one clock stands at the outputs in the next. A block that came over the
-    bus in a clock can be asked for in the next clock; its fence counts then too.
+    Reads have latency 1: what ``address`` asks in one clock stands at the outputs in the next. A block that came over
+    the bus in a clock can be asked for in the next clock; its fence counts then too.
 
-    Members: ``bus``; ``address``, of pool rows 0 and 1 (QUERY starts at 0, the rest at :func:`region_bases`); rows above 1
-    read ``address[0]`` when ``read_queries`` is high and hold their output otherwise; ``mantissas[row][lane]``; ``exponent[row]``;
-    ``sum`` of the blocks of rows 0 and 1; ``largest[region]``, the largest exponent of a region's newest operand (0 for
-    QUERY); ``complete[region]``, at least one fence is untaken; ``take[region]`` takes one. A fence counter holds up to 3.
+    Members: ``bus``; ``address``, of pool rows 0 and 1 (QUERY starts at 0, the rest at :func:`region_bases`); rows
+    above 1 read ``address[0]`` when ``read_queries`` is high and hold their output otherwise;
+    ``mantissas[row][lane]``; ``exponent[row]``; ``sum`` of the blocks of rows 0 and 1; ``largest[region]``, the
+    largest exponent of a region's newest operand (0 for QUERY); ``complete[region]``, at least one fence is untaken;
+    ``take[region]`` takes one. A fence counter holds up to 3.
     """
 
     def __init__(self, config: Config):
@@ -112,14 +113,14 @@ class OperandStore(Component):
         bus = self.bus
         for region in Region:
             counter = Signal(2, name=f"fence_{region.name.lower()}")
-            written = Signal(name=f"written_{region.name.lower()}")
-            if region is Region.QUERY:
-                m.d.comb += written.eq(is_query)
-            else:
-                m.d.comb += written.eq(is_operand & (bus.region == region))
-                largest = Signal(8, name=f"largest_{region.name.lower()}")
+            written = is_query if region is Region.QUERY else is_operand & (bus.region == region)
+            if region is not Region.QUERY:
+                largest = self.largest[region.value]
                 with m.If(written & ((bus.address == 0) | (bus.exponent > largest))):
                     m.d.sync += largest.eq(bus.exponent)
-                m.d.comb += self.largest[region.value].eq(largest)
-            m.d.sync += counter.eq(counter + (written & bus.last) - self.take[region.value])
-            m.d.comb += self.complete[region.value].eq(counter.any())
+            completed = Signal(name=f"completed_{region.name.lower()}")
+            m.d.comb += [completed.eq(written & bus.last), self.complete[region.value].eq(counter != 0)]
+            with m.If(completed & ~self.take[region.value]):
+                m.d.sync += counter.eq(counter + 1)
+            with m.Elif(~completed & self.take[region.value]):
+                m.d.sync += counter.eq(counter - 1)

@@ -1,9 +1,32 @@
 """Pieces of the slice's free-running pipeline: delay lines, rounding shifts, room in a queue."""
 
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Const, Module, Signal, Value, signed
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["Credits", "delayed", "round_shift"]
+__all__ = ["LANE", "WORD", "Credits", "added", "delayed", "extended", "round_shift", "rounded"]
+
+LANE = signed(32)
+"""Shape of codes, operands, products and their sums. Wider than the numbers, because a simulator has nothing to mask
+at 32 bits (that is most of the pool's time); synthesis drops the copies of a sign bit.
+"""
+
+WORD = signed(64)
+"""The same for numbers of more than 32 bits."""
+
+
+def extended(value, shape=LANE):
+    """*value*, narrower than *shape*, in *shape*. A sum with zero, because it is written as one extension rather
+    than as a bit list.
+    """
+    return value + Const(0, signed(shape.width - 1))
+
+
+def added(values, shape=LANE):
+    """Sum of *values* of *shape* in *shape*, pairwise; they leave room for it."""
+    while len(values) > 1:
+        pairs = [values[n:n + 2] for n in range(0, len(values), 2)]
+        values = [(pair[0] + pair[1])[:shape.width].as_signed() if len(pair) == 2 else pair[0] for pair in pairs]
+    return values[0]
 
 
 def delayed(m, value, clocks, name, *, reset=False):
@@ -17,24 +40,28 @@ def delayed(m, value, clocks, name, *, reset=False):
 
 
 def round_shift(m, value, shift, name):
-    """(floor, up) of *value* >> *shift* rounded to nearest even: the result is floor + up. Combinational.
+    """*value* >> *shift* to nearest even in two steps: registers (floor, half, rest) one clock later, then
+    :func:`rounded`.
 
-    ``value`` is a Signal of at most 2^len(shift) - 1 bits, sign included.
+    ``value`` is a Signal of at most 2^len(shift) bits; of a signed one, the bits that differ are one less than the
+    largest shift.
     """
-    limit = (1 << len(shift)) - 1
-    floor = Signal(value.shape(), name=f"{name}_shifted")
-    up = Signal(name=f"{name}_round_up")
-    below = Signal(limit, name=f"{name}_below")  # ones at the bits that the shift drops
-    under = Signal(limit, name=f"{name}_under")  # the same without the highest of them
-    lost = Signal(limit, name=f"{name}_lost")
-    m.d.comb += [
+    width = 1 << len(shift)
+    ones = Const((1 << width - 1) - 1, width)
+    floor = Signal(value.shape(), name=f"{name}_floor", reset_less=True)
+    half = Signal(name=f"{name}_half", reset_less=True)  # the highest bit that is lost
+    rest = Signal(name=f"{name}_rest", reset_less=True)  # any bit below it
+    m.d.sync += [
         floor.eq(value >> shift),
-        below.eq(Const((1 << limit) - 1, limit) >> ~shift),
-        under.eq(below >> 1),
-        lost.eq(value & below),
-        up.eq((lost & (below ^ under)).any() & ((lost & under).any() | floor[0])),
+        half.eq((value & ((ones >> ~shift) ^ (ones >> ~shift >> 1))) != 0),
+        rest.eq((value & (ones >> ~shift >> 1)) != 0),
     ]
-    return floor, up
+    return floor, half, rest
+
+
+def rounded(floor, half, rest):
+    """The bit to add to *floor*."""
+    return half & (rest | floor[0])
 
 
 class Credits(Component):

@@ -1,13 +1,12 @@
 """Terms placed on a fixed-point grid: dot products of pool rows, and the minima of Q4_1 blocks."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import Config
 from hw.interfaces import GUARD_BITS
 from hw.slice.dequant import Half
-from hw.slice.pipe import delayed, round_shift
-from hw.slice.pool import dot_bits
+from hw.slice.pipe import LANE, WORD, delayed, extended, round_shift, rounded
 
 __all__ = ["Placement", "minimum_bits", "term_bits"]
 
@@ -20,7 +19,7 @@ UNIT = 11
 
 def term_bits(config: Config):
     """Width of a placed dot product: dot + FP16 mantissa + guard."""
-    return dot_bits(config) + 11 + GUARD_BITS
+    return config.mantissa_bits + 12 + 11 + GUARD_BITS
 
 
 def minimum_bits(config: Config):
@@ -33,19 +32,22 @@ class Placement(Component):
 
     Inputs of a beat, in the clock in which its operand's exponents stand at the operand store's outputs (clock 0):
 
-    * a matrix beat: ``exponent``, ``sum``, ``scale``, ``minimum`` of its two blocks (pool rows 0 and 1), ``largest`` exponent of the operand
-      and ``weight_exponent``. Terms are dot * ms << 12 shifted right by (largest - exponent) + (weight_exponent - es), minima likewise.
-    * a key beat (``keys`` high): ``exponent`` of every row's query block and ``key_exponent``. Scores are dot * 2^(exponent + key_exponent -
-      254 - (M - 2) - 6 + 12); one that exceeds 24 bits comes out as some number that exceeds them too.
+    * a matrix beat: ``exponent``, ``sum``, ``scale``, ``minimum`` of its two blocks (pool rows 0 and 1), ``largest``
+      exponent of the operand and ``weight_exponent``. Terms are dot * ms << 12 shifted right by (largest - exponent)
+      + (weight_exponent - es), minima likewise.
+    * a key beat (``keys`` high): ``exponent`` of every row's query block and ``key_exponent``. Scores are dot *
+      2^(exponent + key_exponent - 254 - (M - 2) - 6 + 12); one that exceeds 24 bits comes out as some number that
+      exceeds them too.
 
-    ``dots`` come 4 clocks later (clock 4) and ``floor``, ``up``, ``minimum_floor``, ``minimum_up`` leave in clock 6. Rows above 1 work only for
-    keys, and hold their outputs otherwise. No stall.
+    ``dots`` come 4 clocks later (clock 4) and ``floor``, ``up``, ``minimum_floor``, ``minimum_up`` leave in clock 6.
+    Rows above 1 stand still while ``active`` is low. No stall.
     """
 
     def __init__(self, config: Config):
         self._config = config
         rows = config.pool_rows
         super().__init__({
+            "active": In(1),
             "keys": In(1),
             "largest": In(8),
             "weight_exponent": In(5),
@@ -54,7 +56,7 @@ class Placement(Component):
             "scale": In(Half).array(2),
             "minimum": In(Half).array(2),
             "key_exponent": In(8),
-            "dots": In(signed(dot_bits(config))).array(rows),
+            "dots": In(LANE).array(rows),
             "floor": Out(signed(term_bits(config))).array(rows),
             "up": Out(1).array(rows),
             "minimum_floor": Out(signed(minimum_bits(config))).array(2),
@@ -64,50 +66,53 @@ class Placement(Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        keys_4 = delayed(m, self.keys, 4, "keys", reset=True)
-        keys_5 = delayed(m, keys_4, 1, "keys_late", reset=True)
         for row in range(config.pool_rows):
-            shift = Signal(range(SHIFT_LIMIT + 1), name=f"shift_{row}")
-            score_shift = 269 + config.mantissa_bits - self.exponent[row] - self.key_exponent
             if row < 2:
-                behind = Signal(9, name=f"behind_{row}")
-                m.d.comb += behind.eq(self.largest - self.exponent[row] + self.weight_exponent)
-                self._clamp(m, shift, Mux(self.keys, score_shift, behind - self.scale[row].exponent))
-                factor = delayed(m, Mux(self.keys, Const(1 << UNIT, 13), self.scale[row].mantissa), 4, f"factor_{row}")
-                product = self.dots[row] * factor.as_signed()
-                self._place(m, f"term_{row}", product, delayed(m, shift, 5, f"term_{row}_shift"),
-                            (self.floor[row], self.up[row]))
-                self._minimum(m, row, behind)
+                outputs = self._term(m, row) + self._minimum(m, row)
             else:
-                self._clamp(m, shift, score_shift)
-                self._place(m, f"term_{row}", self.dots[row] << UNIT, delayed(m, shift, 5, f"term_{row}_shift"),
-                            (self.floor[row], self.up[row]), keys_4, keys_5)
+                with m.If(self.active):
+                    outputs = self._score(m, row)
+            m.d.comb += outputs
         return m
 
-    def _minimum(self, m, row, behind):
-        shift = Signal(range(SHIFT_LIMIT + 1), name=f"minimum_{row}_shift_0")
-        self._clamp(m, shift, behind - self.minimum[row].exponent)
-        factor = delayed(m, self.minimum[row].mantissa, 1, f"minimum_{row}_factor")
-        total = delayed(m, self.sum[row], 1, f"minimum_{row}_sum")
-        product = Signal(signed(minimum_bits(self._config) - GUARD_BITS), name=f"minimum_{row}_product")
-        m.d.comb += product.eq(factor * total)
-        self._place(m, f"minimum_{row}", delayed(m, product, 3, f"minimum_{row}_product"),
-                    delayed(m, shift, 5, f"minimum_{row}_shift"), (self.minimum_floor[row], self.minimum_up[row]))
+    def _term(self, m, row):
+        """A row that has matrix terms as well as scores."""
+        factor = Signal(LANE, name=f"factor_{row}")
+        m.d.comb += factor.eq(Mux(self.keys, 1 << UNIT, extended(self.scale[row].mantissa)))
+        shift = self._clamp(m, f"term_{row}", Mux(self.keys, self._score_shift(row), self._shift(row, self.scale[row])))
+        product = self.dots[row] * delayed(m, factor, 4, f"factor_{row}")
+        return self._place(m, f"term_{row}", product, shift, self.floor[row], self.up[row])
 
-    def _clamp(self, m, shift, value):
-        wide = Signal(signed(11), name=f"{shift.name}_wide")
+    def _score(self, m, row):
+        """A row that has scores alone."""
+        shift = self._clamp(m, f"term_{row}", self._score_shift(row))
+        product = Cat(Const(0, UNIT), extended(self.dots[row], WORD))
+        return self._place(m, f"term_{row}", product, shift, self.floor[row], self.up[row])
+
+    def _shift(self, row, half):
+        return self.largest - self.exponent[row] + self.weight_exponent - half.exponent
+
+    def _score_shift(self, row):
+        return 269 + self._config.mantissa_bits - self.exponent[row] - self.key_exponent
+
+    def _minimum(self, m, row):
+        shift = self._clamp(m, f"minimum_{row}", self._shift(row, self.minimum[row]))
+        factor, total = Signal(LANE, name=f"minimum_{row}_factor"), Signal(LANE, name=f"minimum_{row}_sum")
+        m.d.comb += [factor.eq(extended(self.minimum[row].mantissa)), total.eq(extended(self.sum[row]))]
+        product = delayed(m, factor, 1, f"minimum_{row}_factor") * delayed(m, total, 1, f"minimum_{row}_sum")
+        product = delayed(m, product, 3, f"minimum_{row}_product")
+        return self._place(m, f"minimum_{row}", product, shift, self.minimum_floor[row], self.minimum_up[row])
+
+    def _clamp(self, m, name, value):
+        """*value* within 0 and the limit, 5 clocks later."""
+        wide = Signal(signed(11), name=f"{name}_shift_wide")
+        shift = Signal(range(SHIFT_LIMIT + 1), name=f"{name}_shift_0")
         m.d.comb += [wide.eq(value), shift.eq(Mux(wide < 0, 0, Mux(wide > SHIFT_LIMIT, SHIFT_LIMIT, wide[:6])))]
+        return delayed(m, shift, 5, f"{name}_shift")
 
-    def _place(self, m, name, product, shift, outputs, first=1, second=1):
-        """Two stages: the product, then floor and rounding bit of (product << G) >> shift, ties to even."""
-        floor, up = outputs
-        width = len(floor)
-        placed = Signal(signed(width), name=f"{name}_placed", reset_less=True)
-        with m.If(first):
-            m.d.sync += placed.eq(product << GUARD_BITS)
-        shifted, round_up = round_shift(m, placed, shift, name)
-        floor_register = Signal(signed(width), name=f"{name}_floor", reset_less=True)
-        up_register = Signal(name=f"{name}_up", reset_less=True)
-        with m.If(second):
-            m.d.sync += [floor_register.eq(shifted), up_register.eq(round_up)]
-        m.d.comb += [floor.eq(floor_register), up.eq(up_register)]
+    def _place(self, m, name, product, shift, floor, up):
+        """Two stages: the product, then (product << G) >> shift; returns what drives *floor* and *up*."""
+        placed = Signal(WORD, name=f"{name}_placed", reset_less=True)
+        m.d.sync += placed.eq(Cat(Const(0, GUARD_BITS), product))
+        shifted, half, rest = round_shift(m, placed, shift, name)
+        return [floor.eq(shifted), up.eq(rounded(shifted, half, rest))]

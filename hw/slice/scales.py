@@ -16,9 +16,10 @@ WORD = 64
 class ScaleFeed(Component):
     """Scales and minima of the blocks of a data beat. Latency 1.
 
-    Members, given with a data beat: ``beat``, the scale beat if ``first`` data beat of a superblock (else it is remembered);
-    ``index`` of the data beat in the superblock; ``format``; ``second``, the beat has a second block; ``take``, a data beat is
-    issued. One clock later: ``scale[block]``, ``minimum[block]``, 0 for a block or minimum that isn't there.
+    Members, given with a data beat: ``beat``, the scale beat if ``first`` data beat of a superblock (else it is
+    remembered); ``index`` of the data beat in the superblock; ``format``; ``second``, the beat has a second block;
+    ``take``, a data beat is issued. One clock later: ``scale[block]``, ``minimum[block]``, 0 for a block or minimum
+    that isn't there.
     """
 
     beat: In(BEAT)

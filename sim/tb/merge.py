@@ -35,9 +35,10 @@ class Model:
             for _ in range(geometry["passes"]):
                 scores = rng.choice([LEAST, -LEAST, 0, -1], (channels, cfg.v_kv))
                 scores = np.where(rng.random(scores.shape) < 0.7, rng.integers(LEAST, -LEAST, scores.shape), scores)
-                for channel in range(channels):
-                    self.maxima[channel].append({"score": words(scores[channel], 24), "exponent": exponents[channel].tolist()})
-                self.merged_maxima.append({"score": words(scores.max(axis=0), 24), "exponent": exponents.max(axis=0).tolist()})
+                for items, score, exponent in zip(self.maxima, scores, exponents, strict=True):
+                    items.append({"score": words(score, 24), "exponent": exponent.tolist()})
+                self.merged_maxima.append({"score": words(scores.max(axis=0), 24),
+                                           "exponent": exponents.max(axis=0).tolist()})
             largest = exponents.max(axis=0)
             for _ in range(group):
                 self._item(rng.integers(0, WIDEST, (channels, 1)), 1, 0, cfg)
@@ -78,7 +79,8 @@ async def heads(dut, blocks, group, stall):
     sink = Sink(dut, "merged", layout=MergedItem(cfg), stall=stall, rng=gaps, after_valid=stall > 0.5)
     for channel in range(cfg.channels):
         Source(dut, f"maximum__{channel}", layout=MaximumItem(cfg), stall=stall, rng=gaps).send(*model.maxima[channel])
-        Source(dut, f"partial__{channel}", layout=PartialItem(cfg), stall=stall, rng=gaps).send(*model.partials[channel])
+        partial = Source(dut, f"partial__{channel}", layout=PartialItem(cfg), stall=stall, rng=gaps)
+        partial.send(*model.partials[channel])
     await sink.wait(len(model.merged), 90_000)
     await ClockCycles(dut.clk, 10)
     assert maxima == model.merged_maxima

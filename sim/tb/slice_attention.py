@@ -8,13 +8,13 @@ import numpy as np
 from cocotb.triggers import ClockCycles
 
 from hw.config import BLOCK
-from hw.interfaces import MaximumItem, NewestKind
+from hw.interfaces import SCORE_BITS, SUM_BITS, MaximumItem, NewestKind
 from hw.isa import Region, SliceKind
 from sim.bench import bench_args
 from sim.golden.attention import NO_SCORE, largest_scores, largest_values, numerators, scores, weighted_sums
 from sim.golden.block import KV_BITS, Blocks
-from sim.streams import pack
-from sim.tb.slice_bench import CONFIG, SliceBench
+from sim.streams import pack, signed
+from sim.tb.slice_bench import CONFIG, SliceBench, Taken
 from sim.tb.slice_layout import exponent_beats, random_blocks
 
 LIMIT = 60_000
@@ -49,7 +49,9 @@ class Shape:
         """Position whose tokens before it fill ``older`` slots of channel CHANNEL."""
         if self.owner:
             return {"slot": self.older, "channel": CHANNEL}
-        return {"slot": self.older, "channel": 0} if self.older == 0 else {"slot": self.older - 1, "channel": CHANNEL + 1}
+        if self.older == 0:
+            return {"slot": 0, "channel": 0}
+        return {"slot": self.older - 1, "channel": CHANNEL + 1}
 
 
 def join(parts):
@@ -76,7 +78,8 @@ class Layer:
             own, exponents = largest_scores(s, seen), largest_values(values, seen)
             self.maxima.append((own[0], exponents[0]))
             above = rng.integers(0, 3, own.shape) * rng.integers(0, 5000, own.shape)
-            largest = np.where(own == NO_SCORE, rng.integers(-9, 9, own.shape) * 1000, np.minimum(own + above, -NO_SCORE))
+            elsewhere = rng.integers(-9, 9, own.shape) * 1000
+            largest = np.where(own == NO_SCORE, elsewhere, np.minimum(own + above, -NO_SCORE))
             higher = np.minimum(exponents + rng.integers(0, 3, exponents.shape), 254)
             self.merged.append((largest[0], higher[0]))
             p = numerators(s, largest, seen)
@@ -133,17 +136,18 @@ def records(shape):
 
 
 class Attention:
-    """Runs layers through a bench and checks maxima and sums; stands in for the merge."""
+    """Runs layers through a bench and checks maxima and sums; stands in for the merge, which takes *delay* clocks."""
 
-    def __init__(self, bench, rng, shape, layers):
-        self.bench, self.rng, self.shape, self.layers = bench, rng, shape, layers
+    def __init__(self, bench, rng, shape, layers, delay=20):
+        self.bench, self.rng, self.shape, self.layers, self.delay = bench, rng, shape, layers, delay
 
     async def run(self):
         bench, shape = self.bench, self.shape
         for layer in self.layers:
             for kind, head in records(shape):
-                bench.dispatch.send({"position": shape.position, "record": {
-                    "kind": kind, "head": head, "region": Region.QUERY, "take_fence": kind is SliceKind.KEYS and head == 0}})
+                first = kind is SliceKind.KEYS and head == 0
+                record = {"kind": kind, "head": head, "region": Region.QUERY, "take_fence": first}
+                bench.dispatch.send({"position": shape.position, "record": record})
                 if kind is SliceKind.KEYS:
                     scales, data = layer.key_stream(head)
                     bench.scales.send(*scales)
@@ -168,7 +172,7 @@ class Attention:
         heads, places, blocks = np.indices((shape.heads, shape.group, shape.blocks)).reshape(3, -1)
         addresses = (heads * shape.passes + places // CONFIG.v_kv) * shape.blocks + blocks
         await bench.operand.send(NewestKind.QUERY, Region.QUERY, queries, addresses, rows=places % CONFIG.v_kv)
-        await ClockCycles(bench.dut.clk, 1 + int(self.rng.integers(200)))
+        await ClockCycles(bench.dut.clk, 1 + int(self.rng.integers(10 * self.delay)))
         for kind, of_layer, n in ((NewestKind.KEY, layer.keys, 0), (NewestKind.VALUE, layer.values, 1)):
             newest = layer.newest(of_layer, n)
             await bench.operand.send(kind, Region.HIDDEN, newest, range(len(newest.exponents)), bits=KV_BITS)
@@ -182,7 +186,7 @@ class Attention:
                 for item in items:
                     count += 1
                     await self.bench.maximum.wait(count, LIMIT)
-                    await ClockCycles(dut.clk, 1 + int(self.rng.integers(20)))
+                    await ClockCycles(dut.clk, 1 + int(self.rng.integers(self.delay)))
                     dut.merged_maximum__valid.value = 1
                     dut.merged_maximum__item.value = pack(MaximumItem(CONFIG), item)
                     await ClockCycles(dut.clk, 1)
@@ -193,9 +197,10 @@ class Attention:
         maxima = [item for layer in self.layers for own in layer.maxima for item in layer.padded_maximum(*own)]
         assert len(bench.maximum.items) == len(maxima)
         for n, (item, wanted) in enumerate(zip(bench.maximum.items, maxima, strict=True)):
-            got = [value - (value >> 23 << 24) for value in item["score"]][:len(wanted["score"])]
+            got = [signed(value, SCORE_BITS) for value in item["score"]][:len(wanted["score"])]
             assert got == wanted["score"], f"scores of maximum item {n}"
-            assert item["exponent"] == wanted["exponent"] + [0] * (CONFIG.head_blocks - shape.blocks), f"exponents of item {n}"
+            unused = [0] * (CONFIG.head_blocks - shape.blocks)
+            assert item["exponent"] == wanted["exponent"] + unused, f"exponents of item {n}"
         wanted = []
         for layer in self.layers:
             for total, sums in layer.partials:
@@ -203,7 +208,8 @@ class Attention:
                     wanted.append((1, int(total[q]), 0))
                     lanes = sums[q].reshape(-1, CONFIG.lanes)
                     wanted += [(0, *(int(value) for value in pair)) for pair in lanes]
-        got = [(item["is_sum"], *(value - (value >> 39 << 40) for value in item["elements"])) for item in bench.partial.items]
+        got = [(item["is_sum"], *(signed(value, SUM_BITS) for value in item["elements"]))
+               for item in bench.partial.items]
         assert len(got) == len(wanted)
         for n, pair in enumerate(zip(got, wanted, strict=True)):
             assert pair[0] == pair[1], f"item {n}"
@@ -236,3 +242,19 @@ async def token_counts(dut, older, owner, stall):
 async def extremes(dut, blocks):
     """Exponents over the whole range: scores saturate, and most numerators vanish."""
     await attend(dut, Shape(heads=3, group=8, blocks=blocks, older=21, owner=True), 0.1, wild=True)
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(group=[3, 8])
+async def one_beat_a_clock(dut, group):
+    """Without gaps a KV beat is taken every ``passes`` clocks, but for the first exponents of each head."""
+    seed = bench_args()["seed"]
+    rng = np.random.default_rng(seed)
+    shape = Shape(heads=4, group=group, blocks=2, older=40, owner=False)
+    bench = await SliceBench.create(dut, random.Random(seed), 0.0, channel=CHANNEL, geometry=shape.geometry)
+    taken = Taken(dut, "data")
+    await Attention(bench, rng, shape, [Layer(rng, shape, False)], delay=1).run()
+    beats = 2 * shape.heads * shape.older * shape.blocks
+    assert len(taken.clocks) == beats
+    lost = taken.clocks[-1] - taken.clocks[0] - (beats - 1) * shape.passes
+    assert lost <= (shape.heads - 1) * (2 * shape.exponent_beats + 2), f"{lost} clocks lost"

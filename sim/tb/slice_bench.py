@@ -1,12 +1,13 @@
 """What the slice benches share: drivers of one slice and its operand bus."""
 
+from cocotb import start_soon
 from cocotb.triggers import RisingEdge
 
 from hw.config import Config
 from hw.interfaces import Geometry, MaximumItem, PartialItem, SliceDispatch, accumulator_bits
 from sim.streams import Sink, Source, pack, signed, start
 
-__all__ = ["CONFIG", "OperandDriver", "SliceBench"]
+__all__ = ["CONFIG", "OperandDriver", "SliceBench", "Taken"]
 
 CONFIG = Config("slice", channels=4, lanes=2, v_kv=3, page_slots=16, max_hidden=256, max_ffn=512, max_kv_heads=4,
                 max_head_dim=128, max_group=8, max_context=256, fifo_beats=64)
@@ -39,6 +40,22 @@ class OperandDriver:
             dut.operand__valid.value = 1
             await RisingEdge(dut.clk)
             dut.operand__valid.value = 0
+
+
+class Taken:
+    """Clock numbers, from its creation on, in which stream *name* gave an item; a monitor."""
+
+    def __init__(self, dut, name):
+        self.clocks = []
+        start_soon(self._run(dut.clk, getattr(dut, f"{name}__valid"), getattr(dut, f"{name}__ready")))
+
+    async def _run(self, clk, valid, ready):
+        clock = 0
+        while True:
+            await RisingEdge(clk)
+            clock += 1
+            if valid.value and ready.value:
+                self.clocks.append(clock)
 
 
 class SliceBench:

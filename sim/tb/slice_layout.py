@@ -33,8 +33,8 @@ def matrix_beats(weights, fmt):
     halves = [weights.scales.reshape(-1)]
     if fmt is Format.Q4_1:
         halves.append(weights.minima.reshape(-1))
-    raw = [codes.astype(np.uint8).tobytes() if fmt is Format.Q8_0 else nibble_bytes(codes, 8 if fmt is Format.Q4_0 else 0)
-           for codes in blocks]
+    offset = 8 if fmt is Format.Q4_0 else 0
+    raw = [codes.astype(np.uint8).tobytes() if fmt is Format.Q8_0 else nibble_bytes(codes, offset) for codes in blocks]
     each = 1 if fmt is Format.Q8_0 else 2
     data, scales = [], []
     for first in range(0, len(raw), SUPERBLOCK[fmt]):

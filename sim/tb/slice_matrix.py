@@ -10,7 +10,7 @@ from hw.interfaces import NewestKind
 from hw.isa import Format, Region, SliceKind
 from sim.bench import bench_args
 from sim.golden.matrix import accumulate, largest_exponent
-from sim.tb.slice_bench import CONFIG, SliceBench
+from sim.tb.slice_bench import CONFIG, SliceBench, Taken
 from sim.tb.slice_layout import matrix_beats, random_blocks, random_weights
 
 REGIONS = (Region.HIDDEN, Region.ATTENTION, Region.FFN)
@@ -32,7 +32,8 @@ class Work:
         weights = random_weights(self.rng, rows, blocks, fmt)
         fresh = operand is None
         if fresh:
-            operand = random_blocks(self.rng, (blocks,), CONFIG.mantissa_bits, (1, 254) if self.rng.random() < 0.2 else (100, 130))
+            spread = (1, 254) if self.rng.random() < 0.2 else (100, 130)
+            operand = random_blocks(self.rng, (blocks,), CONFIG.mantissa_bits, spread)
             self.fences.append((region, operand, self._users[region]))
         exponent = largest_exponent(weights)
         data, scales = matrix_beats(weights, fmt)
@@ -41,8 +42,8 @@ class Work:
         self.expected += [int(value) for value in accumulate(weights, operand, exponent)]
         self._users[region] = len(self.expected)
         self.records.append({"record": {
-            "kind": SliceKind.MATRIX, "format": fmt, "region": region, "take_fence": fresh, "rows": rows, "blocks": blocks,
-            "weight_exponent": exponent}})
+            "kind": SliceKind.MATRIX, "format": fmt, "region": region, "take_fence": fresh, "rows": rows,
+            "blocks": blocks, "weight_exponent": exponent}})
         return operand
 
     def bypass(self, beats, region=None):
@@ -51,7 +52,8 @@ class Work:
         self.data += payload
         self.vector += payload
         if region is not None:
-            self.fences.append((region, random_blocks(self.rng, (2,), CONFIG.mantissa_bits, (100, 130)), self._users[region]))
+            operand = random_blocks(self.rng, (2,), CONFIG.mantissa_bits, (100, 130))
+            self.fences.append((region, operand, self._users[region]))
         self.records.append({"record": {"kind": SliceKind.BYPASS, "rows": beats, "take_fence": region is not None,
                                         "region": region or Region.HIDDEN}})
 
@@ -97,34 +99,19 @@ async def random_matrices(dut, stall):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(fmt=list(Format), blocks=[2, 3, 7])
 async def one_beat_a_clock(dut, fmt, blocks):
-    """Without gaps every clock takes a data beat, across rows and records, and a result comes 9 clocks after its beat."""
+    """Without gaps every clock takes a data beat, across rows and records, and a result comes 9 clocks after its
+    beat.
+    """
     rng, gaps = seeds()
     work = Work(rng)
     operand = work.matrix(fmt, 9, blocks, Region.FFN)
     work.matrix(fmt, 8, blocks, Region.FFN, operand)
     bench = await SliceBench.create(dut, gaps, 0.0)
-    taken = Monitor(dut)
+    taken, results = Taken(dut, "data"), Taken(dut, "results")
     await work.run(bench)
     assert taken.clocks == list(range(taken.clocks[0], taken.clocks[0] + len(work.data))), "a clock without a data beat"
     per_beat = 1 if fmt is Format.Q8_0 else 2
-    first = -(-9 * blocks // per_beat)
-    ends = [-(-row * blocks // per_beat) - 1 for row in range(1, 10)] + [first + -(-row * blocks // per_beat) - 1 for row in range(1, 9)]
-    assert [taken.results[n] - taken.clocks[end] for n, end in enumerate(ends)] == [RESULT_LATENCY] * 17
-
-
-class Monitor:
-    """Clock numbers in which a data beat was taken and in which a result was taken."""
-
-    def __init__(self, dut):
-        self.clocks, self.results = [], []
-        cocotb.start_soon(self._run(dut))
-
-    async def _run(self, dut):
-        clock = 0
-        while True:
-            await ClockCycles(dut.clk, 1)
-            clock += 1
-            if dut.data__valid.value and dut.data__ready.value:
-                self.clocks.append(clock)
-            if dut.results__valid.value and dut.results__ready.value:
-                self.results.append(clock)
+    second = -(-9 * blocks // per_beat)
+    ends = [start + -(-row * blocks // per_beat) - 1
+            for start, rows in ((0, 9), (second, 8)) for row in range(1, rows + 1)]
+    assert [results.clocks[n] - taken.clocks[end] for n, end in enumerate(ends)] == [RESULT_LATENCY] * 17
