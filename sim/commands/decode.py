@@ -20,6 +20,7 @@ from sim.commands.golden_run import GoldenRun
 from sim.commands.progress import RunProgress
 from sim.model_fetch import smollm2
 from sim.report import Report, Traffic, decode_table, utilisation
+from sim.roofline import predicted_clocks
 from sim.system.model import system_program
 from sim.system.simulator import Job, Simulator, open_store
 
@@ -145,7 +146,7 @@ def make_report(model, layout, job, outcome, tokenizer):
     causes = result["causes"]
     total = Traffic(moved=32 * causes["data"], model=sum(t.model_bytes for t in traffic),
                     codes=sum(t.code_bytes for t in traffic))
-    predicted = sum(max(step.beats) for step in traffic)
+    predicted = round(predicted_clocks(layout, first, steps, logits=logits_written))
     shares = utilisation(total, causes, result["decode_clocks"], config.channels)
     equal = sum(1 for n in range(min(len(tokens), len(golden_tokens))) if tokens[:n + 1] == golden_tokens[:n + 1])
     same_logits = logits.shape == golden_logits.shape and logits.tobytes() == golden_logits.tobytes()
