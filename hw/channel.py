@@ -68,6 +68,7 @@ class Channel(Component):
             "channel": In(range(max(2, config.channels))),
             "geometry": In(Geometry(config)),
             "bounded": In(1),
+            "flush": In(1),
             "position": In(Position(config)),
             "records": In(stream.Signature(ReaderRecord(config))),
             "dispatch": In(stream.Signature(SliceDispatch(config))),
@@ -119,7 +120,7 @@ class Channel(Component):
 
         m.d.comb += [
             reader.channel.eq(self.channel), reader.geometry.eq(self.geometry),
-            reader.bounded.eq(self.bounded),
+            reader.bounded.eq(self.bounded), reader.flush.eq(self.flush),
             slice_.channel.eq(self.channel), slice_.geometry.eq(self.geometry),
             writer.channel.eq(self.channel), writer.geometry.eq(self.geometry), writer.position.eq(self.position),
             self.status.ready.eq(controller.ready), self.status.cause.eq(controller.cause),

@@ -105,7 +105,7 @@ class Headrace(Component):
             connect(m, channel.status, flipped(self.status[n]))
             m.d.comb += [
                 channel.channel.eq(n), channel.geometry.eq(registers.geometry),
-                channel.bounded.eq(registers.constants.logits),
+                channel.bounded.eq(registers.constants.logits), channel.flush.eq(logit_writer.flush),
                 channel.position.eq(sequencer.position), counters.cause[n].eq(channel.status.cause),
             ]
 

@@ -15,7 +15,7 @@ class LogitWriter(Component):
     """Beat j of a step goes to channel j mod C, local beat ``base`` + j div C. No latency; a beat a clock.
 
     Members: ``logits``; ``base``, beat address; ``write``, an array of C write ports; ``idle``: every beat that was
-    taken is in memory, whatever others write.
+    taken is in memory, whatever others write; ``flush``: the step's last beat was taken, and is not in memory yet.
     """
 
     def __init__(self, config: Config):
@@ -25,6 +25,7 @@ class LogitWriter(Component):
             "logits": In(stream.Signature(LogitBeat)),
             "write": Out(write_signature()).array(config.channels),
             "idle": Out(1),
+            "flush": Out(1),
         })
 
     def elaborate(self, platform):
@@ -53,6 +54,9 @@ class LogitWriter(Component):
             m.d.sync += channel.eq(Mux(wrap, 0, channel + 1))
             with m.If(wrap):
                 m.d.sync += local.eq(local + 1)
+            m.d.sync += self.flush.eq(self.logits.payload.last)
             with m.If(self.logits.payload.last):
                 m.d.sync += [channel.eq(0), local.eq(0)]
+        with m.Elif(self.idle):
+            m.d.sync += self.flush.eq(0)
         return m

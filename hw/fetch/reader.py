@@ -10,7 +10,7 @@ from hw.fetch.fifo import prefetch_signature
 from hw.fetch.kv import PageWalker, WalkJob
 from hw.fetch.run import ChunkSplitter, Route, Tag, page_bits
 from hw.fork import Queue
-from hw.interfaces import BEAT, ChunkCommand, Geometry, ReaderRecord, chunk_read_signature
+from hw.interfaces import BEAT, ChunkCommand, Geometry, Position, ReaderRecord, chunk_read_signature
 from hw.isa import AccessKind
 
 __all__ = ["Reader", "Starved", "host_read_signature", "writer_link"]
@@ -40,7 +40,8 @@ def writer_link(config: Config):
 
     ``page``: physical page of the newest token in the layer whose table has come, with ``page_valid``.
     ``capture``: exponent beat into which the newest token's exponents go, with ``capture_valid``; a head's K, then V.
-    ``completed``: layers written and drained, modulo 4. ``writing``: a layer is being written.
+    ``completed``: layers whose beats the write port has taken, modulo 4. ``writing``: beats of a layer are coming.
+    ``drained``: every beat that the write port took is in memory.
     """
     return Signature({
         "page_valid": Out(1),
@@ -49,6 +50,7 @@ def writer_link(config: Config):
         "capture": Out(BEAT),
         "completed": In(2),
         "writing": In(1),
+        "drained": In(1),
     })
 
 
@@ -70,11 +72,13 @@ class Reader(Component):
     KV records wait until their layer's table has come. KV_K of head 0 also waits for the KV writer.
 
     **Layers in step with the KV writer.** Number the layers of all steps 0, 1, 2 ... The reader counts a layer as
-    started when it lets KV_K of head 0 go; the writer counts it as completed when its beats are written and drained, in
-    order. Layer n may start when n layers are completed. So
+    started when it lets KV_K of head 0 go; the writer counts it as completed when the write port has taken its beats,
+    in order. Layer n may start when n layers are completed, and the first layer of a step (the position has changed)
+    when they are also drained. So
 
-    * a read never meets a write of an earlier layer (of an earlier step, say) that is still on its way, and the writer
-      needs one layer's store of captured exponent beats;
+    * a step reads only what earlier steps wrote, and that is in memory; the writes of several layers of a step may
+      gather in the controller's queue;
+    * the writer needs one layer's store of captured exponent beats;
     * keys of layer n + 1 come to the writer only after layer n has started, when layer n - 1 is completed: two banks of
       newest blocks are enough, and two pages, since the table of layer n + 1 comes after the start of layer n;
     * started minus completed is -1, 0 or 1 (a channel that is not the owner completes n with the last value block,
@@ -82,18 +86,21 @@ class Reader(Component):
 
     It cannot deadlock: completing layer n - 1 takes its table, its Q, K and V weights and its exponent beats, all
     earlier in this channel's stream than KV_K of layer n, their consumption by the slices, which depends on earlier
-    beats only, and the draining of writes, which needs no credit.
+    beats only, and the taking and draining of writes, which needs no credit of this channel's reads but those of beats
+    that were asked for before.
 
-    ``flush`` is up from the TABLE record to KV_K of head 0, except while the writer is writing: the layer before was
-    written long ago, and drains in one group under the weight stream.
+    ``memory.flush`` is up from the TABLE record of a step's first layer to KV_K of head 0, except while the writer has
+    beats to write: the last layers' beats drain in one group under the weight stream. A writer that waits for
+    exponent beats, which may be those of this KV_K, does not hold it down. It is also up with ``flush`` and
+    ``host.flush``.
 
     **Steps that write what they compute.** The logits of a step wait for room in the write queue, the controller
     drains writes between read chunks, and a read chunk waits for the slice, which waits for the logits. ``bounded``,
     constant during a run, breaks this circle: only beats that have a place in the FIFO are asked for, in chunks of a
     quarter of it. The price is up to a quarter of the FIFO when the slice stops.
 
-    Members: ``records``; ``memory``; ``fifo``; ``bounded``; ``host``; ``writer``; ``channel``, this channel's number;
-    ``geometry``; ``starved``.
+    Members: ``records``; ``memory``; ``fifo``; ``bounded``; ``flush``; ``host``; ``writer``; ``channel``, the number of
+    this channel; ``geometry``; ``starved``.
     """
 
     def __init__(self, config: Config):
@@ -105,6 +112,7 @@ class Reader(Component):
             "memory": Out(chunk_read_signature()),
             "fifo": Out(prefetch_signature()),
             "bounded": In(1),
+            "flush": In(1),
             "host": In(host_read_signature()),
             "writer": Out(writer_link(config)),
             "starved": Out(Starved),
@@ -188,13 +196,16 @@ class Reader(Component):
         wait_table, wait_writer = Signal(), Signal()
         held, held_host, host = Signal(), Signal(), Signal()
         usable, take = Signal(), Signal()
+        last_position = Signal(Position(self._config))
+        same_step, drained = Signal(), Signal()
         m.d.comb += [
             is_table.eq(record.kind == AccessKind.TABLE),
             is_paged.eq(job.paged),
             starts_layer.eq((record.kind == AccessKind.KV_K) & (record.head == 0)),
             ahead.eq(started - self.writer.completed),
             wait_table.eq(records.valid & table_due & (is_table | is_paged)),
-            wait_writer.eq(records.valid & starts_layer & (ahead == 1)),
+            same_step.eq(record.position == last_position),
+            wait_writer.eq(records.valid & starts_layer & ((ahead == 1) | ~(same_step | drained))),
             usable.eq(records.valid & ~wait_table & ~wait_writer),
             # An offered job is held until it is taken, though a host read may come meanwhile.
             host.eq(Mux(held, held_host, self.host.command.valid)),
@@ -202,7 +213,7 @@ class Reader(Component):
             self.host.command.ready.eq(host & jobs.ready),
             take.eq(usable & (empty | (~host & jobs.ready))),
             records.ready.eq(take),
-            self.memory.flush.eq((flushing & ~self.writer.writing) | self.host.flush),
+            self.memory.flush.eq((flushing & ~self.writer.writing) | self.host.flush | self.flush),
         ]
         with m.If(host):
             m.d.comb += [
@@ -218,9 +229,9 @@ class Reader(Component):
         with m.Elif(table_come):
             m.d.sync += table_due.eq(0)
         with m.If(take & starts_layer):
-            m.d.sync += [started.eq(started + 1), flushing.eq(0)]
-        with m.Elif((take & is_table) | wait_writer):
-            m.d.sync += flushing.eq(1)
+            m.d.sync += [started.eq(started + 1), last_position.eq(record.position), flushing.eq(0), drained.eq(0)]
+        with m.Elif(((take & is_table) | wait_writer) & ~same_step):
+            m.d.sync += [flushing.eq(1), drained.eq(wait_writer & (ahead != 1) & self.writer.drained)]
 
         with m.If(~records.valid):
             m.d.comb += self.starved.eq(Starved.PROGRAM)

@@ -25,10 +25,10 @@ class KvWriter(Component):
     each KV head, head_blocks beats of K, the K exponent beat, head_blocks of V and the V exponent beat, two clocks a
     block. An exponent beat is the one that the reader captured with the new bytes put in, or, if the token is the first
     in it, zeros with the new bytes. In other channels a job only counts. A job is completed, in order, when the write
-    port is idle; :class:`hw.fetch.reader.Reader` says why two layers under way are enough.
+    port has taken its beats; :class:`hw.fetch.reader.Reader` says why two layers under way are enough.
 
     Members: ``channel``; ``position``: of the step being executed, read when blocks come; ``geometry``; ``operands``;
-    ``link`` to the reader; ``write``; ``idle``: nothing is left to be written.
+    ``link`` to the reader; ``write``; ``idle``: all that came is in memory.
     """
 
     def __init__(self, config: Config):
@@ -77,7 +77,7 @@ class KvWriter(Component):
         job = jobs.o.payload
         bank, values = Signal(), Signal()
         head, block = Signal(range(config.max_kv_heads)), Signal(range(config.head_blocks))
-        last_block = Signal()
+        last_block, fresh, missing = Signal(), Signal(), Signal()
         index = Signal(range(config.max_kv_heads * config.head_blocks))
         first_block = Signal(range(config.page_slots * 8), reset_less=True)
         head_beat = Signal(ADDRESS_BITS, reset_less=True)
@@ -91,6 +91,8 @@ class KvWriter(Component):
             old.addr.eq((head << 1) | values),
             new.addr.eq((((bank << 1) | values) << (len(new.addr) - 2)) | index),
             last_block.eq(block == geometry.head_blocks - 1),
+            fresh.eq(~first_block[:5].any()),
+            missing.eq(~fresh & (captures <= old.addr)),
             beats.payload.data.eq(new.data.mantissas),
             beats.payload.beat.eq(data_beat),
         ]
@@ -117,10 +119,10 @@ class KvWriter(Component):
                     data_beat.eq(head_beat + (geometry.exponent_beats << 1)
                                  + (first_block + Mux(values, config.page_slots * geometry.head_blocks, 0))),
                 ]
-                with m.If(~first_block[:5].any()):
+                with m.If(fresh):
                     m.d.sync += merged.eq(0)
                     m.next = "READ"
-                with m.Elif(captures > old.addr):
+                with m.Elif(~missing):
                     m.next = "MERGE"
             with m.State("MERGE"):
                 m.d.sync += merged.eq(old.data)
@@ -149,13 +151,13 @@ class KvWriter(Component):
                         with m.If(head == geometry.kv_heads - 1):
                             m.next = "COMPLETE"
             with m.State("COMPLETE"):
-                with m.If(self.write.idle | ~job.owner):
-                    m.d.comb += completed.eq(1)
-                    m.d.sync += bank.eq(~bank)
-                    m.next = "IDLE"
+                m.d.comb += completed.eq(1)
+                m.d.sync += bank.eq(~bank)
+                m.next = "IDLE"
         m.d.comb += [
-            link.writing.eq(~fsm.ongoing("IDLE") & ~fsm.ongoing("COMPLETE")),
-            self.idle.eq(fsm.ongoing("IDLE") & ~jobs.o.valid),
+            link.writing.eq(~fsm.ongoing("IDLE") & ~fsm.ongoing("COMPLETE") & ~(fsm.ongoing("CAPTURED") & missing)),
+            link.drained.eq(self.write.idle),
+            self.idle.eq(fsm.ongoing("IDLE") & ~jobs.o.valid & self.write.idle),
             new.en.eq(fsm.ongoing("READ")),
         ]
         return m

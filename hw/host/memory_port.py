@@ -22,7 +22,8 @@ class MemoryPort(Component):
     some partial beats, the whole ones are). Nothing hangs.
 
     A read that is issued after a write's BRESP returns the new data, and so does a program that is started then. Reads
-    go through the readers, between records of a running program, and wait while the program holds all credits.
+    wait for all writes of their channel, also those of a program; they go through the readers, between records of a
+    running program, and wait while the program holds all credits.
 
     Members: ``axi``; ``write`` and ``read``, one a channel.
     """
@@ -48,8 +49,9 @@ class MemoryPort(Component):
             connect(m, writer=writer.write[n], port=flipped(write))
             connect(m, reader=reader.read[n].command, port=flipped(read.command))
             m.d.comb += [
+                reader.idle[n].eq(write.idle),
                 reader.read[n].valid.eq(read.valid),
                 reader.read[n].data.eq(read.data),
-                read.flush.eq(writer.flush[n]),
+                read.flush.eq(writer.flush[n] | reader.read[n].flush),
             ]
         return m

@@ -17,11 +17,12 @@ __all__ = ["MemoryRead"]
 class MemoryRead(Component):
     """Read bursts, one at a time, through the channels' readers.
 
-    A burst is asked for when the buffer (4 KB, the longest burst) has room for all of it, so that it never holds up the
-    beats of a program. The next burst is asked for while the last one is still being handed over. A refused burst
-    returns zeros with its response.
+    A burst is asked for when the channel's writes, whoever made them, are in memory, and the buffer (4 KB, the longest
+    burst) has room for all of it, so that it never holds up the beats of a program. The next burst is asked for while
+    the last one is still being handed over. A refused burst returns zeros with its response.
 
-    Members: ``axi``, of which the write channels are left alone; ``read``, one a channel, without its ``flush``.
+    Members: ``axi``, of which the write channels are left alone; ``read`` and ``idle`` (its write port is idle), one a
+    channel.
     """
 
     def __init__(self, config: Config):
@@ -29,6 +30,7 @@ class MemoryRead(Component):
         super().__init__({
             "axi": In(axi4_signature()),
             "read": Out(host_read_signature()).array(config.channels),
+            "idle": In(1).array(config.channels),
         })
 
     def elaborate(self, platform):
@@ -80,7 +82,13 @@ class MemoryRead(Component):
                 with m.If(axi.arvalid):
                     m.next = "REFUSE"
                     with m.If(response == Response.OKAY):
-                        m.next = "ASK"
+                        m.next = "DRAIN"
+            with m.State("DRAIN"):
+                for n, (read, idle) in enumerate(zip(self.read, self.idle, strict=True)):
+                    with m.If(channel == n):
+                        m.d.comb += read.flush.eq(1)
+                        with m.If(idle):
+                            m.next = "ASK"
             with m.State("ASK"):
                 for n, read in enumerate(self.read):
                     with m.If(channel == n):

@@ -28,6 +28,7 @@ class Fetch(Component):
     Members
     -------
     channel, geometry, bounded : constant during a run.
+    flush : asks for pending writes to be drained.
     position : of the step being executed, for the KV writer.
     records : access records.
     operands : newest K and V.
@@ -47,6 +48,7 @@ class Fetch(Component):
             "records": In(stream.Signature(ReaderRecord(config))),
             "operands": In(OperandBus(config)),
             "bounded": In(1),
+            "flush": In(1),
             "memory": Out(chunk_read_signature()),
             "write": Out(write_signature()),
             "data": Out(stream.Signature(BEAT)),
@@ -66,7 +68,7 @@ class Fetch(Component):
         m.submodules.arbiter = arbiter = WriteArbiter(3)
         for block in (reader, writer):
             m.d.comb += [block.channel.eq(self.channel), block.geometry.eq(self.geometry)]
-        m.d.comb += [reader.bounded.eq(self.bounded), writer.position.eq(self.position)]
+        m.d.comb += [reader.bounded.eq(self.bounded), reader.flush.eq(self.flush), writer.position.eq(self.position)]
         m.d.comb += [self.starved.eq(reader.starved), self.idle.eq(writer.idle)]
         connect(m, records=flipped(self.records), reader=reader.records)
         connect(m, reader=reader.memory, memory=flipped(self.memory))

@@ -32,7 +32,7 @@ async def steps(dut):
         for sink, beats in zip(sinks, want, strict=True):
             assert sink.items == beats
     await RisingEdge(dut.clk)
-    assert not dut.idle.value
+    assert not dut.idle.value and dut.flush.value
     for n in range(channels):
         assert not dut.idle.value
         getattr(dut, f"write__{n}__idle").value = 1
@@ -40,4 +40,5 @@ async def steps(dut):
         await RisingEdge(dut.clk)
         getattr(dut, f"write__{n}__idle").value = 0
         await RisingEdge(dut.clk)
-    assert dut.idle.value, "idle does not depend on other writers"
+    await RisingEdge(dut.clk)
+    assert dut.idle.value and not dut.flush.value, "idle does not depend on other writers"
