@@ -9,19 +9,19 @@ from hw.dram.pairs import PAIRS
 from hw.dram.policy import Policy
 from hw.dram.timing import timing_for
 from hw.isa import VectorKind
-from hw.vector.quantiser import Quantiser
 
 __all__ = ["DOCUMENTED", "Latencies", "latencies"]
 
 DOCUMENTED = {
-    "hw/slice/slice.py": {"row": (9, "row result 9 clocks"), "maximum": (11, "a maximum 11"),
-                          "partial": (7, "the first P.V item of a head 7"),
+    "hw/slice/slice.py": {"row": (9, "row result 9 clocks"), "maximum": (13, "a maximum 13"),
+                          "partial": (4, "a head's first P.V item 4"),
                           "fence": (1, "on the operand bus to the first beat 1")},
-    "hw/slice/numerators.py": {"numerator": (6, "6 clocks from the last merged maximum to the first item")},
+    "hw/slice/numerators.py": {"numerator": (12, "12 clocks from the last merged maximum to the first item")},
     "hw/vector/gather.py": {"gather": (1, "Latency 1 clock")},
     "hw/vector/unit.py": {"rotated": (12, "VALUE, QUERY, KEY 12 + q"), "attention": (5, "ATTENTION 5 + q"),
                           "residual": (9, "RESIDUAL 9 + q"), "embed": (6, "EMBED 6 + q"), "glu": (20, "GLU 20 + q"),
                           "token": (8, "HEAD after 8")},
+    "hw/vector/quantiser.py": {"quantiser": (5, "to the block on the bus: :attr:`latency`")},
     "hw/fetch/reader.py": {"chunk": (7, "seven clocks from record")},
     "hw/dram/lookahead.py": {"head": (3, "latency three clocks when the row is open")},
     "hw/dram/controller.py": {"phy": (1, "RL and the PHY's delay plus one clock")},
@@ -61,7 +61,6 @@ def latencies(config):
     """The :class:`Latencies` of *config*."""
     known = {name: clocks for names in DOCUMENTED.values() for name, (clocks, _) in names.items()}
     timing, policy = timing_for(config.density_gbit), Policy()
-    quantise = Quantiser(config).latency
     operand = {
         VectorKind.QUERY: known["rotated"], VectorKind.KEY: known["rotated"], VectorKind.VALUE: known["rotated"],
         VectorKind.ATTENTION: known["attention"], VectorKind.RESIDUAL: known["residual"],
@@ -72,7 +71,7 @@ def latencies(config):
         read=timing.column_to_row(timing.rl) + known["phy"] + known["fifo"],
         row=known["row"], gather=known["gather"], fence=known["fence"], maximum=known["maximum"],
         merge=max(1, ceil(ceil(log2(config.channels)) / 2)), numerator=known["numerator"], partial=known["partial"],
-        vector={kind: clocks + quantise for kind, clocks in operand.items()} | {VectorKind.HEAD: known["token"]},
+        vector={VectorKind.HEAD: known["token"]} | {kind: n + known["quantiser"] for kind, n in operand.items()},
         embedding=ACCESS_RECORD + known["chunk"] + known["head"] + policy.open_clocks(timing),
         turnaround=timing.column_to_column(timing.rd_to_wr) + timing.column_to_column(timing.wr_to_rd) - 2,
         row_miss=conflict / PAIRS)

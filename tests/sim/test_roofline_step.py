@@ -8,6 +8,7 @@ import pytest
 
 from firmware.layout import plan_layout
 from hw.config import preset
+from hw.vector.quantiser import Quantiser
 from sim.catalogue import find_model
 from sim.roofline import StepModel, predicted_clocks, roof_clocks
 from sim.roofline.latency import DOCUMENTED, latencies
@@ -69,6 +70,12 @@ def test_latencies_are_those_of_the_data_sheets(file):
     text = " ".join(inspect.getsource(module).split())
     for name, (_, words) in DOCUMENTED[file].items():
         assert words in text, f"{file} no longer says of {name}: {words!r}"
+
+
+def test_quantiser_latency_is_its_own():
+    quantiser = Quantiser(preset("demo"))
+    quantiser._MustUse__silence = True  # only asked, not built
+    assert quantiser.latency == DOCUMENTED["hw/vector/quantiser.py"]["quantiser"][0]
 
 
 def test_read_latency_is_rl_and_the_way_to_the_slice():
