@@ -19,6 +19,8 @@ from sim.tb.slice_layout import exponent_beats, random_blocks
 
 LIMIT = 60_000
 CHANNEL = 1
+BLOCKS = [blocks for blocks in (1, 2, 4) if blocks <= CONFIG.head_blocks]
+GROUPS = sorted({1, CONFIG.v_kv, CONFIG.max_group})
 
 
 @dataclass(frozen=True)
@@ -142,30 +144,37 @@ class Attention:
         self.bench, self.rng, self.shape, self.layers, self.delay = bench, rng, shape, layers, delay
 
     async def run(self):
-        bench, shape = self.bench, self.shape
+        """All layers one after the other, then :meth:`check`."""
         for layer in self.layers:
-            for kind, head in records(shape):
-                first = kind is SliceKind.KEYS and head == 0
-                record = {"kind": kind, "head": head, "region": Region.QUERY, "take_fence": first}
-                bench.dispatch.send({"position": shape.position, "record": record})
-                if kind is SliceKind.KEYS:
-                    scales, data = layer.key_stream(head)
-                    bench.scales.send(*scales)
-                    bench.data.send(*data)
-                else:
-                    bench.data.send(*layer.value_stream(head))
-        merge = cocotb.start_soon(self._merge())
-        items = 0
-        for layer in self.layers:
-            await self._operands(layer)
-            items += shape.heads * shape.group * (1 + shape.blocks * BLOCK // CONFIG.lanes)
-            await bench.partial.wait(items, LIMIT)
+            self.send(layer)
+        merge = cocotb.start_soon(self.merge())
+        for n, layer in enumerate(self.layers, 1):
+            await self.operands(layer)
+            await self.bench.partial.wait(n * self.items, LIMIT)
         await merge
-        await ClockCycles(bench.dut.clk, 30)
-        self._check()
-        assert not (bench.data.pending or bench.scales.pending or bench.dispatch.pending)
+        await ClockCycles(self.bench.dut.clk, 30)
+        self.check()
 
-    async def _operands(self, layer):
+    @property
+    def items(self):
+        """Partial items of a layer."""
+        return self.shape.heads * self.shape.group * (1 + self.shape.blocks * BLOCK // CONFIG.lanes)
+
+    def send(self, layer):
+        """Queue the records and beats of *layer*."""
+        bench, shape = self.bench, self.shape
+        for kind, head in records(shape):
+            first = kind is SliceKind.KEYS and head == 0
+            record = {"kind": kind, "head": head, "region": Region.QUERY, "take_fence": first}
+            bench.dispatch.send({"position": shape.position, "record": record})
+            if kind is SliceKind.KEYS:
+                scales, data = layer.key_stream(head)
+                bench.scales.send(*scales)
+                bench.data.send(*data)
+            else:
+                bench.data.send(*layer.value_stream(head))
+
+    async def operands(self, layer):
         """Queries, then the newest K and V; K before the queries' end or after it."""
         shape, bench = self.shape, self.bench
         queries = flat(join(layer.queries))
@@ -177,7 +186,7 @@ class Attention:
             newest = layer.newest(of_layer, n)
             await bench.operand.send(kind, Region.HIDDEN, newest, range(len(newest.exponents)), bits=KV_BITS)
 
-    async def _merge(self):
+    async def merge(self):
         """Broadcast the maxima of all channels some time after this channel's."""
         dut, count = self.bench.dut, 0
         for layer in self.layers:
@@ -192,7 +201,8 @@ class Attention:
                     await ClockCycles(dut.clk, 1)
                     dut.merged_maximum__valid.value = 0
 
-    def _check(self):
+    def check(self):
+        """Everything that came out, and that nothing is left."""
         shape, bench = self.shape, self.bench
         maxima = [item for layer in self.layers for own in layer.maxima for item in layer.padded_maximum(*own)]
         assert len(bench.maximum.items) == len(maxima)
@@ -205,11 +215,12 @@ class Attention:
         for layer in self.layers:
             for total, sums in layer.partials:
                 for q in range(shape.group):
-                    wanted.append((1, int(total[q]), 0))
+                    wanted.append((1, int(total[q]), *[0] * (CONFIG.lanes - 1)))
                     lanes = sums[q].reshape(-1, CONFIG.lanes)
                     wanted += [(0, *(int(value) for value in pair)) for pair in lanes]
         got = [(item["is_sum"], *(signed(value, SUM_BITS) for value in item["elements"]))
                for item in bench.partial.items]
+        assert not (bench.data.pending or bench.scales.pending or bench.dispatch.pending)
         assert len(got) == len(wanted)
         for n, pair in enumerate(zip(got, wanted, strict=True)):
             assert pair[0] == pair[1], f"item {n}"
@@ -224,7 +235,7 @@ async def attend(dut, shape, stall, layers=2, wild=False):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-@cocotb.parametrize(blocks=[1, 2, 4], group=[1, 3, 8], owner=[False, True])
+@cocotb.parametrize(blocks=BLOCKS, group=GROUPS, owner=[False, True])
 async def shapes(dut, blocks, group, owner):
     """Head widths and groups, tokens over three pages, the last one partly filled."""
     await attend(dut, Shape(heads=3, group=group, blocks=blocks, older=37, owner=owner), 0.2)
@@ -234,23 +245,23 @@ async def shapes(dut, blocks, group, owner):
 @cocotb.parametrize(older=[0, 1, 16, 33], owner=[False, True], stall=[0.0, 0.75])
 async def token_counts(dut, older, owner, stall):
     """No token, one, whole pages; without gaps and with many."""
-    await attend(dut, Shape(heads=4, group=4, blocks=2, older=older, owner=owner), stall, layers=3)
+    await attend(dut, Shape(heads=4, group=GROUPS[-1], blocks=BLOCKS[-1], older=older, owner=owner), stall, layers=3)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-@cocotb.parametrize(blocks=[1, 4])
+@cocotb.parametrize(blocks=BLOCKS)
 async def extremes(dut, blocks):
     """Exponents over the whole range: scores saturate, and most numerators vanish."""
-    await attend(dut, Shape(heads=3, group=8, blocks=blocks, older=21, owner=True), 0.1, wild=True)
+    await attend(dut, Shape(heads=3, group=GROUPS[-1], blocks=blocks, older=21, owner=True), 0.1, wild=True)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-@cocotb.parametrize(group=[3, 8])
+@cocotb.parametrize(group=GROUPS[1:])
 async def one_beat_a_clock(dut, group):
     """Without gaps a KV beat is taken every ``passes`` clocks, but for the first exponents of each head."""
     seed = bench_args()["seed"]
     rng = np.random.default_rng(seed)
-    shape = Shape(heads=4, group=group, blocks=2, older=40, owner=False)
+    shape = Shape(heads=4, group=group, blocks=BLOCKS[-1], older=40, owner=False)
     bench = await SliceBench.create(dut, random.Random(seed), 0.0, channel=CHANNEL, geometry=shape.geometry)
     taken = Taken(dut, "data")
     await Attention(bench, rng, shape, [Layer(rng, shape, False)], delay=1).run()

@@ -3,15 +3,15 @@
 from cocotb import start_soon
 from cocotb.triggers import RisingEdge
 
-from hw.config import Config
 from hw.interfaces import Geometry, MaximumItem, PartialItem, SliceDispatch, accumulator_bits
+from sim.bench import bench_args
 from sim.streams import Sink, Source, pack, signed, start
+from sim.tb.slice_configs import CONFIGS
 
 __all__ = ["CONFIG", "OperandDriver", "SliceBench", "Taken"]
 
-CONFIG = Config("slice", channels=4, lanes=2, v_kv=3, page_slots=16, max_hidden=256, max_ffn=512, max_kv_heads=4,
-                max_head_dim=128, max_group=8, max_context=256, fifo_beats=64)
-"""Sizes of the slice under test: three passes, four blocks a head, 64 slots in four pages."""
+CONFIG = CONFIGS[bench_args()["config"]]
+"""Sizes of the slice in this simulator."""
 
 
 class OperandDriver:

@@ -25,6 +25,7 @@ class Work:
         self.rng = rng
         self.records, self.data, self.scales, self.vector, self.expected = [], [], [], [], []
         self.fences = []  # (record number, region, blocks, results that must be out before it may be written)
+        self._sent = (0, 0, 0)
         self._users = dict.fromkeys(REGIONS, 0)  # results of the last matrix that reads a region
 
     def matrix(self, fmt, rows, blocks, region, operand=None):
@@ -57,11 +58,16 @@ class Work:
         self.records.append({"record": {"kind": SliceKind.BYPASS, "rows": beats, "take_fence": region is not None,
                                         "region": region or Region.HIDDEN}})
 
+    def send(self, bench):
+        """Queue records and beats that are new since the last call."""
+        for source, items, sent in zip((bench.dispatch, bench.data, bench.scales),
+                                       (self.records, self.data, self.scales), self._sent, strict=True):
+            source.send(*items[sent:])
+        self._sent = (len(self.records), len(self.data), len(self.scales))
+
     async def run(self, bench):
         """Give it all to *bench* and compare what comes out."""
-        bench.dispatch.send(*self.records)
-        bench.data.send(*self.data)
-        bench.scales.send(*self.scales)
+        self.send(bench)
         for region, operand, before in self.fences:
             await bench.results.wait(before, LIMIT)
             await bench.operand.send(NewestKind.OPERAND, region, operand, range(len(operand.exponents)))
