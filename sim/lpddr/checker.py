@@ -65,7 +65,7 @@ class Checker(Component):
         for decoder, pins in ((first, self.p0), (second, self.p1)):
             m.d.comb += [decoder.word.eq(pins.address), decoder.cs.eq(pins.cs)]
         self._some = [decoder.cs & ~decoder.nop for decoder in self._decoders]
-        self._hits = {}
+        self._groups = []  # (rules, mask)
         m.d.comb += self.bank.eq(Mux(self._some[1], second.bank, first.bank))
 
         self._kinds()
@@ -77,14 +77,21 @@ class Checker(Component):
         self._precharge()
         self._refresh()
         self._account()
-        for rule, hits in self._hits.items():
-            m.d.comb += self.broken[rule].eq(Cat(hits).any())
+        hits = {rule: Cat(mask[n] for rules, mask in self._groups for n, r in enumerate(rules) if r is rule).any()
+                for rule in Rule}
+        anything = Signal()
+        m.d.comb += anything.eq(Cat(mask.any() for _, mask in self._groups).any())
+        with m.If(anything):
+            m.d.comb += self.broken.eq(Cat(hits[rule] for rule in Rule))
         return m
 
-    def _break(self, rule, condition):
-        hit = Signal(name=f"{rule.name.lower()}{len(self._hits.get(rule, ()))}")
-        self._m.d.comb += hit.eq(condition)
-        self._hits.setdefault(rule, []).append(hit)
+    def _check(self, condition, rules):
+        """While *condition*, *rules* (rule -> is broken) hold. Simulators evaluate a group only then: it is one
+        assignment of several bits, and its terms are used nowhere else."""
+        mask = Signal(len(rules), name=f"broken{len(self._groups)}")
+        with self._m.If(condition):
+            self._m.d.comb += mask.eq(Cat(rules.values()))
+        self._groups.append((tuple(rules), mask))
 
     def _kinds(self):
         """Commands by kind; those that the device refuses before its mode registers are good do nothing."""
@@ -119,8 +126,9 @@ class Checker(Component):
         m.d.comb += [self._one.eq(ref.present & ~self._ref_all), self._every.eq(ref.present & self._ref_all)]
         # The last four ACT-1, in a ring.
         self._ring = Signal(2)
-        m.d.sync += self._ring.eq(self._ring + act1.present)
-        self._act1_times = [Stamp(m, f"act1_{n}", act1.present & (self._ring == n), act1.time) for n in range(4)]
+        with m.If(act1.present):
+            m.d.sync += self._ring.eq(self._ring + 1)
+        self._act1_ring = StampTable(m, "act1_ring", 4, act1.present, self._ring, act1.time)
         self._act1_last = Stamp(m, "act1_last", act1.present, act1.time)
         self._act_any = Stamp(m, "act_any", self._opens, act2.time)
         self._rd_any, self._wr_any = Stamp(m, "rd_any", rd, col.time), Stamp(m, "wr_any", wr, col.time)
@@ -158,16 +166,20 @@ class Checker(Component):
         traffic = Signal()
         other = [some & ~d.mrw1 & ~d.mrw2 for some, d in zip(self._some, self._decoders, strict=True)]
         m.d.comb += traffic.eq(Cat(d.act1 | d.act2 | d.rd | d.wr | d.cas | d.ref for d in self._decoders).any())
-        self._break(Rule.ILLEGAL, first.illegal | second.illegal)
-        self._break(Rule.INIT, traffic & ~self.mode_ready)
-        self._break(Rule.MODE, traffic & self.mode_ready & ~self.mode_good)
-        self._break(Rule.MRW_PAIR, some0 & (pending[0] ^ first.mrw2) | some1 & (pending[1] ^ second.mrw2))
-        self._break(Rule.TMRW, self._mrw1.present & (self._mrw_last.soon(self._mrw1.time, t.mrw)
-                                                     | self._mrw1.after(self._mrw2)))
-        self._break(Rule.TMRD, (other[0] | other[1]) & self._mrw_last.soon(self._clock.time(~other[0]), t.mrd)
-                    | self._mrw2.first & other[1])
-        self._break(Rule.TRFCAB, (some0 | some1) & self._ref_ab.soon(self._clock.time(~some0), t.rfc_ab)
-                    | self._ref.first & first.all & some1)
+        some = Signal()
+        m.d.comb += some.eq(some0 | some1)
+        self._check(some, {
+            Rule.ILLEGAL: first.illegal | second.illegal,
+            Rule.INIT: traffic & ~self.mode_ready,
+            Rule.MODE: traffic & self.mode_ready & ~self.mode_good,
+            Rule.MRW_PAIR: some0 & (pending[0] ^ first.mrw2) | some1 & (pending[1] ^ second.mrw2),
+            Rule.TMRW: self._mrw1.present & (self._mrw_last.soon(self._mrw1.time, t.mrw)
+                                             | self._mrw1.after(self._mrw2)),
+            Rule.TMRD: (other[0] | other[1]) & self._mrw_last.soon(self._clock.time(~other[0]), t.mrd)
+            | self._mrw2.first & other[1],
+            Rule.TRFCAB: self._ref_ab.soon(self._clock.time(~some0), t.rfc_ab)
+            | self._ref.first & first.all & some1,
+        })
 
     def _wck_and_cas(self):
         """``cas``: bit 0 a CAS in the CK before, bit 1 for a write. ``left``: CK to the end of WCK sync."""
@@ -184,31 +196,28 @@ class Checker(Component):
             ]
             with m.If(column & (after >= left[n])):
                 m.d.comb += left[n + 1].eq(after)
-            self._break(Rule.CAS_ALONE, cas[n][0] & ~fits)
-            self._break(Rule.WCK_RESYNC, d.cas & (left[n] != 0))
-            self._break(Rule.WCK_SYNC, column & ((left[n] == 0) & ~(cas[n][0] & fits) | ~self.wck_en))
+            self._check(column | d.cas | cas[n][0], {
+                Rule.CAS_ALONE: cas[n][0] & ~fits,
+                Rule.WCK_RESYNC: d.cas & (left[n] != 0),
+                Rule.WCK_SYNC: column & ((left[n] == 0) & ~(cas[n][0] & fits) | ~self.wck_en),
+            })
 
     def _activate(self):
         m, t = self._m, self._timing
         first, second = self._decoders
         act1, act2, pre, ref = self._act1, self._act2, self._pre, self._ref
         bank, pair, when = self._banks[act1], self._banks[act1][:3], act1.time
-        oldest = Signal(TIME_BITS)
-        with m.Switch(self._ring):
-            for n in range(4):
-                with m.Case(n):
-                    m.d.comb += oldest.eq(self._act1_times[n].value)
         same_pre = act1.after(pre) & (self._pre_all | (self._banks[pre] == bank))
-        with m.If(act1.present):
-            self._break(Rule.BANK_OPEN, self._opened(act1).bit_select(bank, 1))
-            self._break(Rule.TRPPB, self._pre_bank.soon(when, bank, t.rp_pb) | same_pre & ~self._pre_all)
-            self._break(Rule.TRPAB, self._pre_every.soon(when, t.rp_ab) | same_pre & self._pre_all)
-            self._break(Rule.TRC, self._act.soon(when, bank, t.rc))
-            self._break(Rule.TRRD, self._act1_last.soon(when, t.rrd) | act1.twice)
-            self._break(Rule.TFAW, (when - oldest)[:TIME_BITS] < t.faw)
-            self._break(Rule.TRFCPB, self._ref_pair.soon(when, pair, t.rfc_pb)
-                        | act1.after(ref) & (self._banks[ref][:3] == pair))
-            self._break(Rule.TPBR2ACT, self._ref_pb.soon(when, t.r2act) | act1.after(ref))
+        self._check(act1.present, {
+            Rule.BANK_OPEN: self._opened(act1).bit_select(bank, 1),
+            Rule.TRPPB: self._pre_bank.soon(when, bank, t.rp_pb) | same_pre & ~self._pre_all,
+            Rule.TRPAB: self._pre_every.soon(when, t.rp_ab) | same_pre & self._pre_all,
+            Rule.TRC: self._act.soon(when, bank, t.rc),
+            Rule.TRRD: self._act1_last.soon(when, t.rrd) | act1.twice,
+            Rule.TFAW: self._act1_ring.soon(when, self._ring, t.faw),
+            Rule.TRFCPB: self._ref_pair.soon(when, pair, t.rfc_pb) | act1.after(ref) & (self._banks[ref][:3] == pair),
+            Rule.TPBR2ACT: self._ref_pb.soon(when, t.r2act) | act1.after(ref),
+        })
 
         # ACT-1 waits for its ACT-2: before the clock, between its phases, after it.
         waiting = [Signal(name=f"act1_waiting{n}") for n in range(3)]
@@ -229,11 +238,13 @@ class Checker(Component):
         for n, d in enumerate(self._decoders):
             waiting_bank = Mux(act1.first, first.bank, held_bank) if n else held_bank
             between = d.act2 | d.cas | d.rd | d.wr | d.pre & ~d.all & (d.bank != waiting_bank)
-            self._break(Rule.ACT_PAIR, self._some[n] & (waiting[n] & ~between | d.act2 & ~waiting[n]))
-        self._break(Rule.TAAD, self._opens & ~at_once & ~self._act1_last.soon(act2.time, t.aad + 1))
-        over = (self._clock.time(0) - self._act1_last.value - (t.aad + 1))[:TIME_BITS]
-        self._break(Rule.TAAD, waiting[0] & ~first.act2 & (over < 2))
-        self._break(Rule.ROW_RANGE, self._opens & (row >= t.rows))
+            self._check(self._some[n], {Rule.ACT_PAIR: waiting[n] & ~between | d.act2 & ~waiting[n]})
+        over = (self._clock.time(C(0, 1)) - self._act1_last.value - (t.aad + 1))[:TIME_BITS]
+        self._check(waiting[0] & ~first.act2, {Rule.TAAD: over < 2})
+        self._check(self._opens, {
+            Rule.TAAD: ~at_once & ~self._act1_last.soon(act2.time, t.aad + 1),
+            Rule.ROW_RANGE: row >= t.rows,
+        })
 
         self._rows = Memory(shape=self._row_bits, depth=16, init=[])
         m.submodules.rows = self._rows
@@ -261,24 +272,18 @@ class Checker(Component):
         col, when = self._col, self._col.time
         bank, group = self._banks[col], self._banks[col][2:4]
         opened_now = col.after(self._act2) & self._opens & (self._open_bank == bank)
-        rd_group, wr_group = Signal(TIME_BITS), Signal(TIME_BITS)
-        rd_any, wr_any = Signal(TIME_BITS), Signal(TIME_BITS)
-        m.d.comb += [
-            rd_group.eq(self._rd_group.age(when, group)), wr_group.eq(self._wr_group.age(when, group)),
-            rd_any.eq(when - self._rd_any.value), wr_any.eq(when - self._wr_any.value),
-        ]
-        with m.If(col.present):
-            self._break(Rule.BANK_CLOSED, ~self._opened(col).bit_select(bank, 1))
-            self._break(Rule.TRCD, self._act.soon(when, bank, t.rcd) | opened_now)
-            self._break(Rule.TCCD_S, (rd_any < t.ccd_s) | (wr_any < t.ccd_s) | col.twice)
-        with m.If(self.rd):
-            self._break(Rule.TCCD_L, rd_group < t.ccd_l)
-            self._break(Rule.TWTR_S, wr_any < t.wtr_s)
-            self._break(Rule.TWTR_L, wr_group < t.wtr_l)
-        with m.If(self.wr):
-            self._break(Rule.TCCD_L, wr_group < t.ccd_l)
-            self._break(Rule.TRTW_S, rd_any < t.rtw_s)
-            self._break(Rule.TRTW_L, rd_group < t.rtw_l)
+        rd, wr = ~self._is_write, self._is_write
+        self._check(col.present, {
+            Rule.BANK_CLOSED: ~self._opened(col).bit_select(bank, 1),
+            Rule.TRCD: self._act.soon(when, bank, t.rcd) | opened_now,
+            Rule.TCCD_S: self._rd_any.soon(when, t.ccd_s) | self._wr_any.soon(when, t.ccd_s) | col.twice,
+            Rule.TCCD_L: rd & self._rd_group.soon(when, group, t.ccd_l)
+            | wr & self._wr_group.soon(when, group, t.ccd_l),
+            Rule.TWTR_S: rd & self._wr_any.soon(when, t.wtr_s),
+            Rule.TWTR_L: rd & self._wr_group.soon(when, group, t.wtr_l),
+            Rule.TRTW_S: wr & self._rd_any.soon(when, t.rtw_s),
+            Rule.TRTW_L: wr & self._rd_group.soon(when, group, t.rtw_l),
+        })
         port = self._rows.read_port(domain="comb")
         m.d.comb += [
             port.addr.eq(bank),
@@ -299,27 +304,21 @@ class Checker(Component):
         just_col = pre.after(col) & (self._pre_all | (self._banks[col] == bank))
         just_act = pre.after(self._act2) & self._opens & (self._pre_all | (self._open_bank == bank))
         just_ref = pre.after(self._ref)
-        with m.If(pre.present):
-            self._break(Rule.TPPD, self._pre_any.soon(when, t.ppd) | pre.twice)
-        with m.If(self._closes & self._pre_all):
-            self._break(Rule.TRAS, self._act_any.soon(when, t.ras))
-            self._break(Rule.TRTP, self._rd_any.soon(when, t.rtp))
-            self._break(Rule.TWR, self._wr_any.soon(when, t.wr))
-        with m.If(self._closes & ~self._pre_all):
-            age = Signal(TIME_BITS, name="pre_act_age")
-            m.d.comb += age.eq(self._act.age(when, bank))
-            self._break(Rule.TRAS, age < t.ras)
-            self._break(Rule.TRAS_MAX, ~just_act & (age > t.ras_max))
-            self._break(Rule.TRTP, self._rd_bank.soon(when, bank, t.rtp))
-            self._break(Rule.TWR, self._wr_bank.soon(when, bank, t.wr))
-        with m.If(pre.present & self._pre_all):
-            self._break(Rule.TRFCPB, self._ref_pb.soon(when, t.rfc_pb) | just_ref)
-        with m.If(pre.present & ~self._pre_all):
-            self._break(Rule.TRFCPB, self._ref_pair.soon(when, bank[:3], t.rfc_pb)
-                        | just_ref & (self._banks[self._ref][:3] == bank[:3]))
-        self._break(Rule.TRAS, just_act)
-        self._break(Rule.TRTP, just_col & self.rd)
-        self._break(Rule.TWR, just_col & self.wr)
+        every, one = self._pre_all, ~self._pre_all
+
+        def either(one_soon, every_soon):
+            return self._closes & (one & one_soon | every & every_soon)
+
+        self._check(pre.present, {
+            Rule.TPPD: self._pre_any.soon(when, t.ppd) | pre.twice,
+            Rule.TRAS: either(self._act.soon(when, bank, t.ras), self._act_any.soon(when, t.ras)) | just_act,
+            Rule.TRAS_MAX: self._closes & one & ~just_act & (self._act.age(when, bank) > t.ras_max),
+            Rule.TRTP: either(self._rd_bank.soon(when, bank, t.rtp), self._rd_any.soon(when, t.rtp))
+            | just_col & self.rd,
+            Rule.TWR: either(self._wr_bank.soon(when, bank, t.wr), self._wr_any.soon(when, t.wr)) | just_col & self.wr,
+            Rule.TRFCPB: every & self._ref_pb.soon(when, t.rfc_pb) | one & self._ref_pair.soon(when, bank[:3], t.rfc_pb)
+            | just_ref & (every | (self._banks[self._ref][:3] == bank[:3])),
+        })
 
     def _refresh(self):
         m, t = self._m, self._timing
@@ -331,42 +330,48 @@ class Checker(Component):
         m.d.sync += ready_before.eq(self.mode_ready)
         self._fresh = Stamp(m, "fresh", fresh_now, Mux(self._every, when, self._clock.time(1)))
         just_pre = ref.after(pre) & (self._pre_all | (self._banks[pre][:3] == pair))
+        first, second = Cat(pair, C(0, 1)), Cat(pair, C(1, 1))
+        self._check(self._one, {
+            Rule.REF_OPEN: (opened | opened[8:]).bit_select(pair, 1),
+            Rule.TRPPB: self._pre_bank.soon(when, first, t.rp_pb) | self._pre_bank.soon(when, second, t.rp_pb)
+            | just_pre & ~self._pre_all,
+            Rule.TRPAB: self._pre_every.soon(when, t.rp_ab) | just_pre & self._pre_all,
+            Rule.TRFCPB: self._ref_pair.soon(when, pair, t.rfc_pb),
+            Rule.TPBR2PBR: self._ref_pb.soon(when, t.r2pbr) | ref.twice,
+            Rule.TRRD: self._act1_last.soon(when, t.rrd) | ref.after(self._act1),
+            Rule.REF_ORDER: turns.bit_select(pair, 1),
+            Rule.REF_WINDOW: (self._ref_pair.age(when, pair) > t.refresh_max)
+            & ~self._fresh.soon(when, t.refresh_max + 1),
+        })
+        self._check(self._every, {
+            Rule.REF_OPEN: opened.any(),
+            Rule.TRPAB: self._pre_any.soon(when, t.rp_ab) | ref.after(pre),
+            Rule.TRFCPB: self._ref_pb.soon(when, t.rfc_pb),
+        })
         with m.If(self._one):
-            age = Signal(TIME_BITS, name="ref_age")
-            m.d.comb += age.eq(self._ref_pair.age(when, pair))
-            self._break(Rule.REF_OPEN, opened.bit_select(pair, 1) | opened[8:].bit_select(pair, 1))
-            self._break(Rule.TRPPB, self._pre_bank.soon(when, Cat(pair, C(0, 1)), t.rp_pb)
-                        | self._pre_bank.soon(when, Cat(pair, C(1, 1)), t.rp_pb) | just_pre & ~self._pre_all)
-            self._break(Rule.TRPAB, self._pre_every.soon(when, t.rp_ab) | just_pre & self._pre_all)
-            self._break(Rule.TRFCPB, age < t.rfc_pb)
-            self._break(Rule.TPBR2PBR, self._ref_pb.soon(when, t.r2pbr) | ref.twice)
-            self._break(Rule.TRRD, self._act1_last.soon(when, t.rrd) | ref.after(self._act1))
-            self._break(Rule.REF_ORDER, turns.bit_select(pair, 1))
-            self._break(Rule.REF_WINDOW, (age > t.refresh_max) & ~self._fresh.soon(when, t.refresh_max + 1))
             m.d.sync += turns.eq(Mux(done.all(), 0, done))
         with m.If(self._every):
-            self._break(Rule.REF_OPEN, opened.any())
-            self._break(Rule.TRPAB, self._pre_any.soon(when, t.rp_ab) | ref.after(pre))
-            self._break(Rule.TRFCPB, self._ref_pb.soon(when, t.rfc_pb))
             m.d.sync += turns.eq(0)
         m.d.comb += self.refreshed_pairs.eq(Cat(self._one, C(0, 2), self._every))
 
     def _account(self):
         """What no command shows: rows left open, refreshes that never come, refreshes behind in number."""
         m, t = self._m, self._timing
-        now = self._clock.time(0)
-        turn = Signal(4)
+        now = self._clock.time(C(0, 1))
+        turn = Signal(6)  # every fourth clock a bank
         m.d.sync += turn.eq(turn + 1)
+        bank = turn[2:]
 
         def just_over(age, limit):
-            """*age* passed *limit* since this entry's turn sixteen clocks ago."""
-            return (age - (limit + 1))[:TIME_BITS] < 32
+            """*age* passed *limit* since this bank's last turn."""
+            return (age - (limit + 1))[:TIME_BITS] < 2 << len(turn)
 
-        late, all_for = Signal(TIME_BITS), Signal(TIME_BITS)
-        m.d.comb += [late.eq(self._ref_pair.age(now, turn[:3])), all_for.eq(now - self._fresh.value)]
-        self._break(Rule.TRAS_MAX, self._open[0].bit_select(turn, 1) & just_over(self._act.age(now, turn), t.ras_max))
-        self._break(Rule.REF_WINDOW, self.mode_ready & ~turn[3]
-                    & just_over(Mux(all_for < late, all_for, late), t.refresh_max))
+        since_all = (now - self._fresh.value)[:TIME_BITS]
+        since_one = self._ref_pair.age(now, bank[:3])
+        self._check((turn[:2] == 0) & self.mode_ready, {
+            Rule.TRAS_MAX: self._open[0].bit_select(bank, 1) & just_over(self._act.age(now, bank), t.ras_max),
+            Rule.REF_WINDOW: ~bank[3] & just_over(Mux(since_all < since_one, since_all, since_one), t.refresh_max),
+        })
 
         owed, grown = Signal(range(-_SAVED_MAX - 8, _OWED_MAX + 9)), Signal(range(-_SAVED_MAX - 16, _OWED_MAX + 17))
         part = Signal(range(t.refi + 2))
@@ -376,4 +381,4 @@ class Checker(Component):
             m.d.sync += part.eq(Mux(due, part + 2 - t.refi, part + 2))
         with m.If(due | self._ref.present):
             m.d.sync += owed.eq(Mux(grown < -_SAVED_MAX, -_SAVED_MAX, Mux(grown > _OWED_MAX, _OWED_MAX, grown)))
-        self._break(Rule.REF_DEBT, due & (grown > _OWED_MAX))
+        self._check(due, {Rule.REF_DEBT: grown > _OWED_MAX})

@@ -114,20 +114,24 @@ class Device(Component):
 
     def _elaborate_report(self, m, checker, late_read, late_write):
         broken = Signal(MASK_BITS)
-        m.d.comb += [
-            broken.eq(checker.broken), broken[Rule.RL].eq(late_read), broken[Rule.WL].eq(late_write),
-        ]
-        m.d.sync += self.violation.valid.eq(0)
-        with m.If(broken.any()):
+        anything = Signal()
+        m.d.comb += anything.eq(checker.broken.any() | late_read | late_write)
+        with m.If(anything):
+            m.d.comb += broken.eq(checker.broken | (late_read << Rule.RL) | (late_write << Rule.WL))
+        m.d.sync += self.violation.valid.eq(anything)
+        with m.If(anything):
             m.d.sync += [
-                self.violation.valid.eq(1), self.violation.bank.eq(checker.bank), self.broken.eq(self.broken | broken),
+                self.violation.bank.eq(checker.bank), self.broken.eq(self.broken | broken),
                 self.violations.eq(self.violations + 1),
             ]
             for rule in reversed(range(MASK_BITS)):
                 with m.If(broken[rule]):
                     m.d.sync += self.violation.rule.eq(rule)
-        m.d.sync += [
-            self.reads.eq(self.reads + checker.rd), self.writes.eq(self.writes + checker.wr),
-            self.activates.eq(self.activates + checker.activated),
-            self.refreshes.eq(self.refreshes + checker.refreshed_pairs),
-        ]
+        with m.If(checker.rd):
+            m.d.sync += self.reads.eq(self.reads + 1)
+        with m.If(checker.wr):
+            m.d.sync += self.writes.eq(self.writes + 1)
+        with m.If(checker.activated):
+            m.d.sync += self.activates.eq(self.activates + 1)
+        with m.If(checker.refreshed_pairs != 0):
+            m.d.sync += self.refreshes.eq(self.refreshes + checker.refreshed_pairs)

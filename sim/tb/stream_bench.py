@@ -26,6 +26,9 @@ REFERENCE = {
 _WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVEN", "UNUSEDPARAM", "CASEINCOMPLETE",
            "WIDTHTRUNC")
 
+_FAST = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "-fno-dfg-peephole")
+"""The last keeps Verilator from turning branches into masks, so that the device's rules cost only when they apply."""
+
 
 def run_pattern(pattern, *, config=None, clocks=500_000, seed=1, timing=None, policy=None, device_timing=None,
                 limit=300):
@@ -46,8 +49,7 @@ def run_pattern(pattern, *, config=None, clocks=500_000, seed=1, timing=None, po
     files = {"streambench.v": convert(bench, "streambench"),
              "stream_bench.cpp": Path(__file__).with_suffix(".cpp").read_text()}
     program = compile_model("streambench", files, top="streambench", cflags="-march=native", cocotb=False,
-                            args=["--x-assign", "fast", "--x-initial", "fast", "-O3", "-Wall", "-Wfuture-PROCASSINIT",
-                                  *(f"-Wno-{w}" for w in _WAIVED)])
+                            args=[*_FAST, "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{w}" for w in _WAIVED)])
     run = subprocess.run([program, str(clocks * 20)], capture_output=True, text=True, check=True, timeout=limit)
     raw = json.loads(run.stdout)
     if not raw["done"]:
