@@ -18,7 +18,7 @@ class PortChannel:
 
     def __init__(self, dut, n, rng, stall):
         self._dut, self._rng, self._stall = dut, rng, stall
-        self.beats = {}
+        self.beats, self.pending = {}, []
         self._write = {part: getattr(dut, f"write__{n}__{part}")
                        for part in ("beats__valid", "beats__ready", "beats__payload", "idle")}
         self._read = {part: getattr(dut, f"read__{n}__{part}")
@@ -29,7 +29,7 @@ class PortChannel:
 
     async def _run(self):
         rng, write, read = self._rng, self._write, self._read
-        pending, answers = [], []
+        pending, answers = self.pending, []
         while True:
             await RisingEdge(self._dut.clk)
             if self._dut.rst.value:
@@ -120,3 +120,16 @@ async def refusals(dut):
     data = rng.randbytes(96)
     assert (await master.write(0x5000, data)).resp == AxiResp.OKAY
     assert (await master.read(0x5000, 96)).data == data
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+async def reads_wait_for_other_writes(dut):
+    """A read returns what a KV or logit writer had handed to the channel before."""
+    config, rng, channels, master = await setup(dut)
+    for n, channel in enumerate(channels):
+        beats = {beat: rng.getrandbits(256) for beat in range(100, 110)}
+        channel.pending += beats.items()
+        for _ in range(3):
+            await RisingEdge(dut.clk)
+        read = await master.read(n * config.channel_bytes + 3200, 320)
+        assert read.data == b"".join(data.to_bytes(32, "little") for data in beats.values())

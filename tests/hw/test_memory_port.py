@@ -5,7 +5,7 @@ from hw.host.memory_port import MemoryPort
 from sim.bench import run_bench
 
 
-@pytest.mark.parametrize("test", ["random_traffic", "refusals"])
+@pytest.mark.parametrize("test", ["random_traffic", "refusals", "reads_wait_for_other_writes"])
 @pytest.mark.parametrize("channels, stall", [(3, 0), (3, 0.3), (1, 0.1)])
 def test_memory_port(channels, stall, test):
     config = preset("tiny").override(channels=channels)
