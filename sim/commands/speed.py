@@ -39,9 +39,11 @@ def run(config, console):
             result = simulator.result()
         with console.status("in the bare loop"):
             bare = run_bare(program, config, Path(folder))
+    rate = result["clocks"] / result["host_seconds"]
     return {"preset": config.name, "clocks": result["clocks"], "host_seconds": result["host_seconds"],
-            "clocks_per_host_second": result["clocks"] / result["host_seconds"], "bare_clocks": bare["clocks"],
-            "bare_host_seconds": bare["seconds"], "bare_clocks_per_host_second": bare["clocks"] / bare["seconds"]}
+            "clocks_per_host_second": rate,
+            "host_seconds_per_token": result["decode_clocks"] / result["decode_steps"] / rate,
+            "bare_clocks": bare["clocks"], "bare_host_seconds": bare["seconds"], "bare_clocks_per_host_second": bare["clocks"] / bare["seconds"]}
 
 
 def run_bare(program, config, folder):
