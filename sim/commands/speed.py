@@ -43,7 +43,8 @@ def run(config, console):
     return {"preset": config.name, "clocks": result["clocks"], "host_seconds": result["host_seconds"],
             "clocks_per_host_second": rate,
             "host_seconds_per_token": result["decode_clocks"] / result["decode_steps"] / rate,
-            "bare_clocks": bare["clocks"], "bare_host_seconds": bare["seconds"], "bare_clocks_per_host_second": bare["clocks"] / bare["seconds"]}
+            "bare_clocks": bare["clocks"], "bare_host_seconds": bare["seconds"],
+            "bare_clocks_per_host_second": bare["clocks"] / bare["seconds"]}
 
 
 def run_bare(program, config, folder):
