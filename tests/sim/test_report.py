@@ -13,8 +13,8 @@ CAUSES = {"data": 150, "refresh": 10, "activate_precharge": 20, "turnaround": 0,
 REPORT = Report(
     preset="tiny", model="small", channels=2, load="backdoor", prompt_tokens=3, tokens=[5, 6], text=" [b]yes",
     clocks=900, prompt_clocks=800, decode_clocks=100, decode_steps=1, bytes=4800, bus_busy=0.75, model_mbu=0.7,
-    goodput=0.6, predicted_clocks=80, causes=CAUSES, violations=0, golden_match=True, golden_tokens=2, logits_sha256="ab" * 32,
-    golden_logits_sha256="ab" * 32, host_seconds=2.0, clocks_per_host_second=450.0, notices=[])
+    goodput=0.6, predicted_clocks=80, causes=CAUSES, violations=0, golden_match=True, golden_tokens=2,
+    logits_sha256="ab" * 32, golden_logits_sha256="ab" * 32, host_seconds=2.0, clocks_per_host_second=450.0, notices=[])
 
 
 def shown(table):
@@ -53,3 +53,6 @@ def test_json_appears_whole(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write .*file.*--json"):
         write_json(tmp_path / "file" / "run.json", REPORT)
+    with pytest.raises(UserError, match="Is a directory"):
+        write_json(tmp_path / "a", REPORT)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "file"]
