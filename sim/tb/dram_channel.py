@@ -17,6 +17,9 @@ from sim.lpddr.table import DeviceTiming
 from sim.streams import pack, start
 from sim.tb.dram_gaps import Gaps
 
+IDLE_INPUTS = {"read__command__valid": 0, "read__credit": 0, "read__flush": 0, "write__beats__valid": 0,
+               "store__read_data": 0, "read__command__payload": 0, "write__beats__payload": 0}
+
 
 def contents(beat):
     """What a beat holds before it is written."""
@@ -160,8 +163,7 @@ async def random_traffic(dut):
     memory = Memory(dut)
     traffic = Traffic(dut, args)
     gaps = Gaps(dut, timing)
-    await start(dut, read__command__valid=0, read__credit=0, read__flush=0, write__beats__valid=0, store__read_data=0,
-                read__command__payload=0, write__beats__payload=0)
+    await start(dut, **IDLE_INPUTS)
     await traffic.run(args["clocks"])
     broken = int(dut.broken.value)
     assert not broken, f"seed {args['seed']}: {[rule.jedec for rule in Rule if broken >> rule & 1]}"
@@ -183,9 +185,77 @@ async def hasty(dut):
     args = bench_args()
     Memory(dut)
     traffic = Traffic(dut, args)
-    await start(dut, read__command__valid=0, read__credit=0, read__flush=0, write__beats__valid=0, store__read_data=0,
-                read__command__payload=0, write__beats__payload=0)
+    await start(dut, **IDLE_INPUTS)
     await traffic.run(args["clocks"])
     broken = int(dut.broken.value)
     differ = {rule.name for rule in Rule if broken >> rule & 1} ^ set(args["rules"])
     assert not differ, f"broken but not expected, or the other way round: {sorted(differ)}"
+
+
+async def write_and_wait(dut, beat, limit):
+    """Write one beat; clocks from its acceptance until ``idle``."""
+    dut.write__beats__valid.value = 1
+    dut.write__beats__payload.value = beat
+    while True:
+        await RisingEdge(dut.clk)
+        if dut.write__beats__ready.value:
+            break
+    dut.write__beats__valid.value = 0
+    for clock in range(limit):
+        await RisingEdge(dut.clk)
+        if clock and dut.write__idle.value:
+            return clock
+    raise AssertionError(f"not idle after {limit} clocks")
+
+
+async def read_rows(dut):
+    """Sequential rows without end, every credit given back at once."""
+    row = 0
+    dut.read__command__valid.value = 1
+    while True:
+        dut.read__command__payload.value = pack(ChunkCommand, {"beat": row << 7, "last": 127})
+        await RisingEdge(dut.clk)
+        dut.read__credit.value = int(dut.read__valid.value)
+        if dut.read__command__ready.value:
+            row += 1
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def writes_end(dut):
+    """A lone write is drained: soon on flush or when nothing is read, after the timeout under a stream of reads."""
+    limits = bench_args()["limits"]
+    memory = Memory(dut)
+    await start(dut, **IDLE_INPUTS)
+    await ClockCycles(dut.clk, 200)
+    quiet = await write_and_wait(dut, 1 << 25, limits["quiet"])
+    dut.read__flush.value = 1
+    flushed = await write_and_wait(dut, 3 << 7, limits["flush"])
+    dut.read__flush.value = 0
+    reading = cocotb.start_soon(read_rows(dut))
+    await ClockCycles(dut.clk, 3000)
+    busy = await write_and_wait(dut, 5 << 10, limits["busy"])
+    reading.cancel()
+    dut._log.info("clocks to idle: quiet %d, flush %d, under reads %d", quiet, flushed, busy)
+    assert busy > limits["flush"]
+    await ClockCycles(dut.clk, 20)
+    assert set(memory.beats) == {1 << 25, 3 << 7, 5 << 10}
+    assert not int(dut.broken.value)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def reset_in_traffic(dut):
+    """After a reset in the middle of traffic everything starts again; times in the tables are of the run before."""
+    args = bench_args()
+    Memory(dut)
+    await start(dut, **IDLE_INPUTS)
+    for _ in range(3):
+        reading = cocotb.start_soon(read_rows(dut))
+        await ClockCycles(dut.clk, args["clocks"])
+        reading.cancel()
+        assert not int(dut.broken.value)
+        assert int(dut.reads.value) > args["clocks"] * 0.9
+        dut.read__credit.value = 0
+        dut.read__command__valid.value = 0
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 200)
+        dut.rst.value = 0

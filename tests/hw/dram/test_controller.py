@@ -22,6 +22,15 @@ def test_random_traffic(seed):
               test="random_traffic")
 
 
+def test_writes_end():
+    run_bench(DramChannel(CONFIG), "sim.tb.dram_channel", test="writes_end",
+              args={"limits": {"quiet": 80, "flush": 40, "busy": 256 + 9 * 128 + 100}})
+
+
+def test_reset_in_traffic():
+    run_bench(DramChannel(CONFIG), "sim.tb.dram_channel", args={"clocks": 3_000}, test="reset_in_traffic")
+
+
 def test_shorter_times_are_caught_by_name():
     """A controller two CK too fast in every rule: shows that traffic and checker reach them all."""
     right = timing_for(16)
