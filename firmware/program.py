@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from firmware.errors import UserError
 from hw.isa import (
     PROGRAM_DEPTH,
     AccessKind,
@@ -39,20 +40,30 @@ class Program:
         return "\n".join(lines)
 
 
+def constant(layout, **fields):
+    """Constant of *layout*; :class:`UserError` for a number that its field can't hold."""
+    for name, value in fields.items():
+        bits = layout[name].width
+        if isinstance(value, int) and not 0 <= value < 1 << bits:
+            raise UserError(f"the model needs {name} = {value} in a program record, which has {bits} bits for it: "
+                            "choose a smaller model")
+    return layout.const(fields)
+
+
 def access(kind, **fields):
     """An access record."""
-    return AccessRecord.const({"kind": kind, **fields})
+    return constant(AccessRecord, kind=kind, **fields)
 
 
 def slice_record(kind, condition=Condition.ALWAYS, **fields):
     """An execute record for the slices."""
-    payload = SliceRecord.const({"kind": kind, **fields}).as_bits()
+    payload = constant(SliceRecord, kind=kind, **fields).as_bits()
     return ExecuteRecord.const({"kind": ExecuteKind.SLICE, "condition": condition, "payload": payload})
 
 
 def vector_record(kind, condition=Condition.ALWAYS, **fields):
     """An execute record for the vector unit."""
-    payload = VectorRecord.const({"kind": kind, **fields}).as_bits()
+    payload = constant(VectorRecord, kind=kind, **fields).as_bits()
     return ExecuteRecord.const({"kind": ExecuteKind.VECTOR, "condition": condition, "payload": payload})
 
 

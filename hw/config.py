@@ -58,9 +58,15 @@ class Config:
              f"fifo_beats is {self.fifo_beats}; it must be a power of two, 64 or more")
         need(power_of_two(self.page_slots) and self.page_slots >= 2,
              f"page_slots is {self.page_slots}; it must be a power of two, 2 or more")
-        need(self.max_hidden % BLOCK == 0 and self.max_ffn % BLOCK == 0,
-             f"max_hidden {self.max_hidden} and max_ffn {self.max_ffn} must be multiples of {BLOCK}")
+        need(min(self.max_hidden, self.max_ffn) > 0 and self.max_hidden % BLOCK == 0 and self.max_ffn % BLOCK == 0,
+             f"max_hidden {self.max_hidden} and max_ffn {self.max_ffn} must be multiples of {BLOCK}, above 0")
         need(self.max_head_dim in (32, 64, 128, 256), f"max_head_dim is {self.max_head_dim}; 32, 64, 128 or 256")
+        need(1 <= self.max_kv_heads <= 63, f"max_kv_heads is {self.max_kv_heads}; it must be 1 to 63")
+        need(1 <= self.max_group <= 31, f"max_group is {self.max_group}; it must be 1 to 31")
+        need(self.max_passes <= 15, f"max_group {self.max_group} is more than 15 times v_kv {self.v_kv}")
+        need(self.max_context >= 1, f"max_context is {self.max_context}; it must be 1 or more")
+        need(self.page_slots * self.head_blocks < 64 * BLOCK,
+             f"page_slots {self.page_slots} x max_head_dim {self.max_head_dim} must be below {64 * BLOCK * BLOCK}")
         need(power_of_two(self.write_queue) and self.write_queue >= 16,
              f"write_queue is {self.write_queue}; it must be a power of two, 16 or more")
 
@@ -115,7 +121,7 @@ class Config:
 
     def override(self, **changes):
         """A copy with some fields changed, checked again; an unknown name raises :class:`ConfigError`."""
-        known = {f.name for f in fields(self)}
+        known = {f.name for f in fields(self)} - {"name"}
         for name in changes:
             if name not in known:
                 raise ConfigError(f"preset {self.name} has no field {name}; fields: {', '.join(sorted(known))}")

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from firmware.compiler import build_program, compile_model, largest_exponent
+from firmware.errors import UserError
 from firmware.gguf_model import Matrix, read_model
 from firmware.image import POISON, block_table, write_image
-from firmware.program import Program, access, slice_of, words_of
+from firmware.program import Program, access, slice_of, slice_record, words_of
 from hw.config import BEAT_BYTES, preset
-from hw.isa import PROGRAM_DEPTH, AccessKind, ExecuteKind, Format
+from hw.isa import PROGRAM_DEPTH, AccessKind, ExecuteKind, Format, SliceKind
 from sim.golden.model import GoldenModel
 from sim.program_memory import ProgramError
 from sim.program_model import ProgramModel
@@ -114,6 +115,13 @@ def test_many_heads_fit_the_program_memory(models):
     assert max(len(program.access), len(program.execute)) <= PROGRAM_DEPTH
     with pytest.raises(ValueError, match="its memory holds 256"):
         Program((access(AccessKind.END),) * (PROGRAM_DEPTH + 1), ())
+
+
+def test_a_number_beyond_its_field_is_refused():
+    assert slice_of(slice_record(SliceKind.MATRIX, blocks=2047)).blocks == 2047
+    for build in (lambda: slice_record(SliceKind.MATRIX, blocks=2048), lambda: access(AccessKind.END, beats=1 << 24)):
+        with pytest.raises(UserError, match="2048 .* 11 bits|16777216 .* 24 bits"):
+            build()
 
 
 def test_largest_exponent_counts_scale_and_minimum():
