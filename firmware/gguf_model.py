@@ -299,6 +299,8 @@ def read_shape(fields):
     for what in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "context"):
         if shape[what] < 1:
             raise UserError(f"{path}: {what} is {shape[what]}; {AGAIN}")
+    if not 0 <= shape["eps"] < float("inf") or not 0 < shape["rope_base"] < float("inf"):
+        raise UserError(f"{path}: eps is {shape['eps']}, rope_base {shape['rope_base']}; {AGAIN}")
     for what in ("hidden", "ffn", "head_dim"):
         if shape[what] % BLOCK:
             raise UserError(f"{path}: {what} is {shape[what]}, not a multiple of {BLOCK}; choose another model")
@@ -345,6 +347,11 @@ def read_model(path):
                      tensors.vector(f"blk.{i}.ffn_norm.weight", hidden), gate, up, down)
 
     factors = tensors.vector("rope_freqs.weight", shape["rope_dims"] // 2) if tensors.has("rope_freqs.weight") else None
+    if factors is not None and not (factors > 0).all():
+        raise UserError(f"{path}: tensor rope_freqs.weight has values that are not above 0; {AGAIN}")
+    pieces = len(fields.tokenizer().get("tokenizer.ggml.tokens", ()))
+    if pieces > vocab:
+        raise UserError(f"{path}: {pieces} tokens, but embeddings of {vocab}; {AGAIN}")
     model = LlamaModel(
         **shape, vocab=vocab, rope_factors=factors, tied=tied, embedding=tensors.embedding(embedding),
         layers=tuple(layer(i) for i in range(count)), output_norm=tensors.vector("output_norm.weight", hidden),

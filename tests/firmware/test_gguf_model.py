@@ -141,6 +141,9 @@ def test_truncated_and_damaged_files(tmp_path):
     ({"head_dim": 48, "rope_dims": 48}, "head_dim is 48"),
     ({"heads": 3, "kv_heads": 2}, "3 heads"),
     ({"rope_dims": 64}, "RoPE turns 64"),
+    ({"eps": float("nan")}, "eps is nan"),
+    ({"rope_base": -1.0}, "rope_base -1.0"),
+    ({"rope_factors": (0.0,) * 16}, "rope_freqs.weight has values"),
 ])
 def test_shapes_that_cannot_be_used(tmp_path, change, expected):
     assert expected in refusal(write_model(tmp_path / "m.gguf", replace(RandomLlama(type="F16"), **change)))
