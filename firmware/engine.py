@@ -26,9 +26,10 @@ class Sampling:
 
     def choose(self, logits, rng):
         """A token drawn from *logits* by *rng* (a NumPy generator)."""
-        scaled = logits.astype(np.float64) / self.temperature
-        best = np.argsort(-scaled, kind="stable")[:self.top_k or None]
-        weights = np.exp(scaled[best] - scaled[best[0]])
+        best = np.argsort(-logits, kind="stable")[:self.top_k or None]
+        likeliest = logits[best].astype(np.float64)
+        with np.errstate(over="ignore"):  # to minus infinity, weight 0
+            weights = np.exp((likeliest - likeliest[0]) / self.temperature)
         return int(rng.choice(best, p=weights / weights.sum()))
 
 

@@ -89,6 +89,7 @@ def test_sampling_draws_by_the_law():
     np.testing.assert_allclose(counts, [0.1, 0.4, 0.2, 0.3], atol=0.03)
     counts = np.bincount([Sampling(0.5, top_k=2).choose(logits, rng) for _ in range(4000)], minlength=4) / 4000
     np.testing.assert_allclose(counts, [0, 0.64, 0, 0.36], atol=0.03)
+    assert Sampling(1e-310).choose(logits, rng) == 1
 
 
 @pytest.mark.parametrize(("prompt", "count", "message"), [
