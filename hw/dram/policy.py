@@ -21,13 +21,17 @@ class Policy:
     hard: int = 24  # debt from which any pair is refreshed, interrupting its chunk
     quiet_clocks: int = 32  # clocks without a request after which pending writes drain and refreshes are pulled in
     write_timeout: int = 256  # clocks without a new write after which pending writes drain
-    write_reserve: int = 16  # room left in the write queue when it starts to drain
 
     def __post_init__(self):
         if self.chunks & (self.chunks - 1) or not 2 <= self.chunks <= 8:
             raise ValueError(f"chunks is {self.chunks}; it must be 2, 4 or 8")
         if not 0 < self.urgent <= self.hard:
             raise ValueError(f"urgent {self.urgent} and hard {self.hard} must be positive and in this order")
+
+    @staticmethod
+    def drain_level(depth):
+        """Beats in a write queue of *depth* from which it drains."""
+        return depth - depth // 4
 
     def open_clocks(self, timing: Timing):
         """Clocks from the PRE of a pair's first bank to the first RD of its new row."""

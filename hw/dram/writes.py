@@ -16,10 +16,10 @@ __all__ = ["WriteQueue"]
 class WriteQueue(Component):
     """Holds accepted writes until they are worth a turn of the bus, then turns them into chunks.
 
-    A drain takes all beats present when it starts; it starts when only ``Policy.write_reserve`` places are free, on
-    ``flush``, when nothing was read for a while (``quiet``) or nothing written for ``Policy.write_timeout`` clocks.
-    Between two drains at least one waiting read chunk is let through. Neighbouring beats of one row form one chunk; a
-    beat a clock is looked at.
+    A drain takes all beats present when it starts; it starts when the queue is three quarters full, on ``flush``,
+    when nothing was read for a while (``quiet``) or nothing written for ``Policy.write_timeout`` clocks. Between two
+    drains at least one waiting read chunk is let through. Neighbouring beats of one row form one chunk; a beat a
+    clock is looked at.
 
     Members: ``port``, the native write port; ``flush``; ``quiet``; ``read_waiting``, ``read_taken``: a read chunk
     waits, or was let in; ``chunks`` out; ``draining``: the chunk queue is reserved for writes. ``low``: address bits
@@ -30,8 +30,6 @@ class WriteQueue(Component):
     def __init__(self, depth, beat_bits, timing: Timing, policy: Policy):
         if (timing.wl + COLUMN_PHASE) % 2:
             raise ValueError(f"WL {timing.wl} from phase {COLUMN_PHASE} does not start data on phase 0 (not built)")
-        if policy.write_reserve >= depth:
-            raise ValueError(f"write_reserve {policy.write_reserve} leaves nothing of {depth} beats")
         self._depth = depth
         self._beat_bits = beat_bits
         self._timing = timing
@@ -88,7 +86,7 @@ class WriteQueue(Component):
         m.d.comb += [
             level.eq(tail - scanned),
             start.eq(~self.draining & (level != 0) & (fair | ~self.read_waiting)
-                     & ((level >= depth - policy.write_reserve) | self.flush | self.quiet
+                     & ((level >= policy.drain_level(depth)) | self.flush | self.quiet
                         | (still == policy.write_timeout))),
         ]
         with m.If(self.read_taken):

@@ -131,7 +131,7 @@ class StepModel:
 
     def _write_clocks(self, beats):
         """Bus clocks of *beats* written in as few groups as the write queue allows."""
-        groups = ceil(beats / (self._layout.config.write_queue - Policy().write_reserve))
+        groups = ceil(beats / Policy.drain_level(self._layout.config.write_queue))
         return beats + groups * (self._latency.turnaround + 2 * self._latency.row_miss)
 
 

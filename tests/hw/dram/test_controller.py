@@ -9,6 +9,8 @@ from sim.lpddr.table import device_timing
 from sim.tb.dram_rig import DramChannel
 
 CONFIG = preset("tiny")
+REFRESH = 160
+"""Clocks that a write may take whose pair is being refreshed."""
 
 
 def arguments(clocks, **more):
@@ -24,7 +26,7 @@ def test_random_traffic(seed):
 
 def test_writes_end():
     run_bench(DramChannel(CONFIG), "sim.tb.dram_channel", test="writes_end",
-              args={"limits": {"quiet": 80, "flush": 40, "busy": 256 + 9 * 128 + 100}})
+              args={"limits": {"quiet": 32 + REFRESH, "flush": REFRESH, "busy": 256 + 9 * 128 + REFRESH}})
 
 
 def test_reset_in_traffic():
