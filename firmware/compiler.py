@@ -5,6 +5,7 @@ from math import e, log2
 
 import numpy as np
 
+from firmware.errors import UserError
 from firmware.layout import LAYER_ROLES, Layout, plan_layout, shape_of
 from firmware.program import (
     Program,
@@ -15,6 +16,7 @@ from firmware.program import (
     slice_record,
     vector_record,
 )
+from hw.host.register_map import register_map
 from hw.isa import AccessKind, Condition, Format, Index, Region, RowScale, SliceKind, VectorKind
 
 __all__ = ["Compiled", "build_program", "compile_model", "weight_exponents"]
@@ -34,7 +36,14 @@ def compile_model(model, config, context=None):
     """Compile a :class:`firmware.gguf_model.LlamaModel`; :class:`UserError` if it does not fit *config*."""
     layout = plan_layout(shape_of(model), config, context)
     exponents = weight_exponents(model)
-    return Compiled(layout, build_program(layout, exponents), exponents, model_registers(layout, model.eps))
+    registers = model_registers(layout, model.eps)
+    known = register_map()
+    try:
+        for name, fields in registers.items():
+            known[name].pack(**fields)
+    except ValueError as error:
+        raise UserError(f"the model does not fit the registers: {error}; choose another, or fewer page_slots") from None
+    return Compiled(layout, build_program(layout, exponents), exponents, registers)
 
 
 def weight_exponents(model):

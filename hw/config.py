@@ -13,6 +13,10 @@ BLOCK = 32
 """Elements that share an exponent (OCP MX) and elements in a GGUF Q4_0, Q4_1 or Q8_0 block."""
 
 
+MAX_WIDTH = 2047 * BLOCK
+"""Elements of the widest row: its blocks are counted in 11 bits, in records and in the accumulator's width."""
+
+
 class ConfigError(ValueError):
     """A parameter set that can't be built; the message has the numbers."""
 
@@ -54,21 +58,23 @@ class Config:
         need(self.lanes in (1, 2, 4), f"lanes is {self.lanes}; it must be 1, 2 or 4")
         need(self.channels % self.lanes == 0, f"lanes {self.lanes} does not divide channels {self.channels}")
         need(8 <= self.mantissa_bits <= 16, f"mantissa_bits is {self.mantissa_bits}; it must be 8 to 16")
-        need(power_of_two(self.fifo_beats) and self.fifo_beats >= 64,
-             f"fifo_beats is {self.fifo_beats}; it must be a power of two, 64 or more")
+        need(power_of_two(self.fifo_beats) and 64 <= self.fifo_beats <= 4096,
+             f"fifo_beats is {self.fifo_beats}; it must be a power of two, 64 to 4096")
         need(power_of_two(self.page_slots) and self.page_slots >= 2,
              f"page_slots is {self.page_slots}; it must be a power of two, 2 or more")
         need(min(self.max_hidden, self.max_ffn) > 0 and self.max_hidden % BLOCK == 0 and self.max_ffn % BLOCK == 0,
              f"max_hidden {self.max_hidden} and max_ffn {self.max_ffn} must be multiples of {BLOCK}, above 0")
+        need(max(self.max_hidden, self.max_ffn) <= MAX_WIDTH,
+             f"max_hidden {self.max_hidden} and max_ffn {self.max_ffn} must be {MAX_WIDTH} or less")
         need(self.max_head_dim in (32, 64, 128, 256), f"max_head_dim is {self.max_head_dim}; 32, 64, 128 or 256")
         need(1 <= self.max_kv_heads <= 63, f"max_kv_heads is {self.max_kv_heads}; it must be 1 to 63")
         need(1 <= self.max_group <= 31, f"max_group is {self.max_group}; it must be 1 to 31")
         need(self.max_passes <= 15, f"max_group {self.max_group} is more than 15 times v_kv {self.v_kv}")
-        need(self.max_context >= 1, f"max_context is {self.max_context}; it must be 1 or more")
+        need(1 <= self.max_context <= 2**20, f"max_context is {self.max_context}; it must be 1 to {2**20}")
         need(self.page_slots * self.head_blocks < 64 * BLOCK,
              f"page_slots {self.page_slots} x max_head_dim {self.max_head_dim} must be below {64 * BLOCK * BLOCK}")
-        need(power_of_two(self.write_queue) and self.write_queue >= 16,
-             f"write_queue is {self.write_queue}; it must be a power of two, 16 or more")
+        need(power_of_two(self.write_queue) and 16 <= self.write_queue <= 1024,
+             f"write_queue is {self.write_queue}; it must be a power of two, 16 to 1024")
 
     @property
     def channel_beats(self):
@@ -119,6 +125,11 @@ class Config:
         """Query blocks of one pool row: every pass of every KV head."""
         return self.max_kv_heads * self.max_passes * self.head_blocks
 
+    def changes(self):
+        """Fields in which this differs from the preset of its name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)
+                if getattr(self, f.name) != getattr(PRESETS[self.name], f.name)}
+
     def override(self, **changes):
         """A copy with some fields changed, checked again; an unknown name raises :class:`ConfigError`."""
         known = {f.name for f in fields(self)} - {"name"}
@@ -134,7 +145,7 @@ PRESETS = {
         Config("tiny", channels=2, max_hidden=256, max_ffn=512, max_context=512, page_slots=4, fifo_beats=64,
                max_head_dim=64, write_queue=32),
         Config("demo", channels=4),
-        Config("bertha500", channels=32, density_gbit=32, v_kv=8, lanes=4, max_hidden=16384, max_ffn=65536,
+        Config("bertha500", channels=32, density_gbit=32, v_kv=8, lanes=4, max_hidden=16384, max_ffn=57344,
                max_head_dim=128, max_group=16, max_context=131072),
     )
 }

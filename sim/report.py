@@ -53,6 +53,7 @@ class Report:
     token to the last argmax; ``bytes``, the utilisations, ``predicted_clocks`` and ``causes`` cover those clocks."""
 
     preset: str
+    overrides: dict  # fields changed with --set
     model: str
     channels: int
     load: str  # how the memory was filled: backdoor, or axi4

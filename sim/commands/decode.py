@@ -44,6 +44,8 @@ class Request:
         """Fields of :class:`firmware.engine.Sampling`; None for greedy."""
         if self.temperature == 0 and self.top_k == 0:
             return None
+        if self.temperature == 0:
+            raise UserError(f"--top-k {self.top_k} samples: add --temperature, for example 0.8")
         return asdict(Sampling(self.temperature, self.top_k, self.seed))
 
 
@@ -153,10 +155,11 @@ def make_report(model, layout, job, outcome, tokenizer):
     equal = sum(1 for n in range(min(len(tokens), len(golden_tokens))) if tokens[:n + 1] == golden_tokens[:n + 1])
     same_logits = logits.shape == golden_logits.shape and logits.tobytes() == golden_logits.tobytes()
     return Report(
-        preset=config.name, model=model.name, channels=config.channels, load=result["load"], prompt_tokens=first,
-        tokens=tokens, text=tokenizer.decode(tokens), clocks=result["clocks"], prompt_clocks=result["prompt_clocks"],
-        decode_clocks=result["decode_clocks"], decode_steps=steps, bytes=total.moved, bus_busy=shares.bus_busy,
-        model_mbu=shares.model_mbu, goodput=shares.goodput, predicted_clocks=predicted, causes=causes, violations=0,
+        preset=config.name, overrides=config.changes(), model=model.name, channels=config.channels, load=result["load"],
+        prompt_tokens=first, tokens=tokens, text=tokenizer.decode(tokens), clocks=result["clocks"],
+        prompt_clocks=result["prompt_clocks"], decode_clocks=result["decode_clocks"], decode_steps=steps,
+        bytes=total.moved, bus_busy=shares.bus_busy, model_mbu=shares.model_mbu, goodput=shares.goodput,
+        predicted_clocks=predicted, causes=causes, violations=0,
         golden_match=same_logits and tokens == golden_tokens, golden_tokens=equal,
         logits_sha256=digest(logits[1:]), golden_logits_sha256=digest(golden_logits[1:]),
         host_seconds=result["host_seconds"], clocks_per_host_second=result["clocks"] / result["host_seconds"],

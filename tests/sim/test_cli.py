@@ -84,9 +84,10 @@ def test_models_that_do_not_fit(headrace, tmp_path):
     refused(headrace("run", "--model", odd), "BF16", "llama-quantize")
     wide = write_model(tmp_path / "wide.gguf", RandomLlama(ffn=640))
     refused(headrace("run", "--preset", "tiny", "--model", wide), "FFN width is 640", "max_ffn")
-    large = write_model(tmp_path / "large.gguf", RandomLlama(context=1 << 27))
-    outcome = headrace("run", "--set", f"max_context={1 << 27}", "--model", large)
-    refused(outcome, "the model needs", "8.6 GB", "larger")
+    large = write_model(tmp_path / "large.gguf", RandomLlama(layers=16, context=1 << 20))
+    sizes = ("channels=1", "density_gbit=8", f"max_context={1 << 20}")
+    outcome = headrace("run", *(word for size in sizes for word in ("--set", size)), "--model", large)
+    refused(outcome, "the model needs", "1.1 GB in 1 channels", "larger")
 
 
 def test_context(headrace, model):
@@ -134,8 +135,8 @@ def test_download(headrace, monkeypatch, tmp_path):
 @pytest.mark.parametrize("golden_match, code", [(True, 0), (False, 1)])
 def test_exit_code_and_json(headrace, monkeypatch, tmp_path, golden_match, code):
     report = Report(
-        preset="tiny", model="m", channels=2, load="backdoor", prompt_tokens=1, tokens=[5], text="a", clocks=9,
-        prompt_clocks=8, decode_clocks=0, decode_steps=0, bytes=0, bus_busy=0.0, model_mbu=0.0, goodput=0.0,
+        preset="tiny", overrides={}, model="m", channels=2, load="backdoor", prompt_tokens=1, tokens=[5], text="a",
+        clocks=9, prompt_clocks=8, decode_clocks=0, decode_steps=0, bytes=0, bus_busy=0.0, model_mbu=0.0, goodput=0.0,
         predicted_clocks=0, causes={}, violations=0, golden_match=golden_match, golden_tokens=1, logits_sha256="0",
         golden_logits_sha256="0", host_seconds=1.0, clocks_per_host_second=9.0, notices=[])
     monkeypatch.setattr(decode, "run", lambda request, console: report)

@@ -11,9 +11,9 @@ from sim.report import Report, Traffic, decode_table, figures_table, utilisation
 CAUSES = {"data": 150, "refresh": 10, "activate_precharge": 20, "turnaround": 0, "no_request": 15, "back_pressure": 5}
 
 REPORT = Report(
-    preset="tiny", model="small", channels=2, load="backdoor", prompt_tokens=3, tokens=[5, 6], text=" [b]yes",
-    clocks=900, prompt_clocks=800, decode_clocks=100, decode_steps=1, bytes=4800, bus_busy=0.75, model_mbu=0.7,
-    goodput=0.6, predicted_clocks=80, causes=CAUSES, violations=0, golden_match=True, golden_tokens=2,
+    preset="tiny", overrides={}, model="small", channels=2, load="backdoor", prompt_tokens=3, tokens=[5, 6],
+    text=" [b]yes", clocks=900, prompt_clocks=800, decode_clocks=100, decode_steps=1, bytes=4800, bus_busy=0.75,
+    model_mbu=0.7, goodput=0.6, predicted_clocks=80, causes=CAUSES, violations=0, golden_match=True, golden_tokens=2,
     logits_sha256="ab" * 32, golden_logits_sha256="ab" * 32, host_seconds=2.0, clocks_per_host_second=450.0, notices=[])
 
 
