@@ -15,6 +15,10 @@ from sim.tb.dram_rig import join
 __all__ = ["Pattern", "StreamBench"]
 
 
+OWED_MOST = 64
+"""Writes that MIX lets fall behind its reads."""
+
+
 class Pattern(enum.Enum, shape=3):
     """What is asked of the channel."""
 
@@ -152,5 +156,7 @@ class StreamBench(Component):
             with m.If(controller.read_beat):
                 m.d.sync += turns.eq(Mux(turns == 8, 0, turns + 1))
             m.d.sync += owed.eq(owed + earned - took)
+            # Reads wait when writes fall behind, so that the mix stays nine to one.
+            m.d.comb += controller.read.command.valid.eq(owed < OWED_MOST)
         m.d.sync += [sent.eq(sent + took), stored.eq(stored + store.write_valid)]
         m.d.sync += self.errors.eq(self.errors + (error | self._read_error))
