@@ -29,7 +29,9 @@ def test_stream_of_32_gbit():
 
 
 def test_mix():
-    assert checked(run_pattern("mix"))["bus_busy"] >= 0.95
+    result = checked(run_pattern("mix"))
+    assert result["bus_busy"] >= 0.95
+    assert result["writes"] == pytest.approx(0.1 * (result["reads"] + result["writes"]), rel=0.01)
 
 
 def test_random_2k():
