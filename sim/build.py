@@ -142,6 +142,7 @@ def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags=""
     try:
         with exclusive(build_root() / "locks" / f"{name}-{key}"):
             if not program.exists():
+                _remove_leftovers()
                 _build(tools, folder, files, top, flags, opt, cflags, jobs)
     except OSError as error:
         raise UserError(f"cannot build in {build_root()}: {error.strerror}; free space or set HEADRACE_BUILD") from None
@@ -156,6 +157,17 @@ def _cocotb_arguments(ldflags):
     libraries = cocotb_tools.config.libs_dir
     link = f"-Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator {ldflags}".strip()
     return ["--vpi", "-LDFLAGS", link]
+
+
+def _remove_leftovers():
+    """Delete folders of builds whose process was killed: nobody holds their lock."""
+    for leftover in (build_root() / "models").glob("*.partial"):
+        with open(build_root() / "locks" / leftover.stem, "w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _build(tools, folder, files, top, flags, opt, cflags, jobs):

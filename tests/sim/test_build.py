@@ -62,7 +62,9 @@ def test_interrupted_build_leaves_nothing(root, monkeypatch):
     assert os.listdir(root / "models") == []
     monkeypatch.setattr(build, "_run", run)
     (root / "models" / "left-by-a-killed-process.partial").mkdir()
-    assert output(counter(3)) == "30"
+    program = counter(3)
+    assert output(program) == "30"
+    assert os.listdir(root / "models") == [program.parent.name]
 
 
 def test_broken_design_shows_the_tools_words(root):
