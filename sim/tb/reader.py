@@ -86,12 +86,14 @@ async def latency_and_rate(dut):
     config = bench_config(args)
     memory = ChannelMemory(dut, rng, credits=config.fifo_beats, latency=(4, 4))
     source = Source(dut, "records", layout=ReaderRecord(config))
+    taken = Sink(dut, "records", stall=None)
     data = Sink(dut, "data")
     await start(dut)
     source.send(*({"kind": AccessKind.VECTOR, "beats": 2, "beat": n * 64} for n in range(20)))
     await data.wait(40)
     clocks = [clock for clock, _, _ in memory.chunks]
     assert clocks == list(range(clocks[0], clocks[0] + 20))
+    assert clocks[0] - taken.clocks[0] == 7
     # The model sets valid after edge n, the port is sampled high at edge n + 1, the output at edge n + 2.
     assert data.clocks[0] - memory.returned[0] == 2
     assert data.clocks == list(range(data.clocks[0], data.clocks[0] + 40))
