@@ -1,7 +1,7 @@
 """Quantiser: groups of binary32 into blocks of 32 with a shared exponent, onto the operand bus (docs/numerics.md
 section 2)."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.data import ArrayLayout, StructLayout
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
@@ -113,7 +113,7 @@ class Quantiser(Component):
     last complete operand of each region, from the clock after its ``last`` block was on the bus.
     """
 
-    def __init__(self, config: Config, width=8):
+    def __init__(self, config: Config, width=16):
         if config.lanes > width or BLOCK % width or BLOCK // width + Rounder.LATENCY > BLOCK // config.lanes:
             raise ValueError(f"a quantiser of {width} elements a clock does not keep up with {config.lanes} lanes")
         self._config = config
@@ -137,7 +137,7 @@ class Quantiser(Component):
         lanes, width, bits = self._config.lanes, self._width, self._config.mantissa_bits
         rows = BLOCK // width
 
-        # Collect; the largest exponent runs along.
+        # Collect: element e goes to bank e mod width, row e div width; the largest exponent runs along.
         place = Signal(range(BLOCK // lanes))
         complete = Signal()
         largest, running = self.i.values[0][23:31], Signal(8)
@@ -161,41 +161,38 @@ class Quantiser(Component):
                 about.kind.eq(self.kind), about.region.eq(self.region), about.last.eq(self.i.last),
             ]
 
-        # Convert: ``width`` elements a clock, always ahead of the next block's first elements.
-        part, busy = Signal(range(max(2, rows))), Signal()
+        # Convert: one row of the banks a clock, always ahead of the next block's first elements.
+        row, busy = Signal(range(max(2, rows))), Signal()
         with m.If(complete):
-            m.d.sync += [busy.eq(1), part.eq(0)]
+            m.d.sync += [busy.eq(1), row.eq(0)]
         with m.Elif(busy):
-            m.d.sync += part.eq(part + 1)
-            with m.If(part == rows - 1):
+            m.d.sync += row.eq(row + 1)
+            with m.If(row == rows - 1):
                 m.d.sync += busy.eq(0)
         narrow = Signal()
         m.d.comb += narrow.eq((about.kind == NewestKind.KEY) | (about.kind == NewestKind.VALUE))
-        m.submodules.elements = elements = Memory(shape=ArrayLayout(32, lanes), depth=BLOCK // lanes, init=[])
-        write = elements.write_port()
-        m.d.comb += [write.addr.eq(place), write.data.eq(self.i.values), write.en.eq(self.i.valid)]
         converted = []
-        for n in range(0, width, lanes):
-            read = elements.read_port(domain="comb")
-            m.d.comb += read.addr.eq(Cat(Const(n // lanes, range(width // lanes)), part))
-            for lane in range(lanes):
-                m.submodules[f"rounder_{n + lane}"] = rounder = Rounder(bits)
-                m.d.comb += [
-                    Cat(rounder.x).eq(read.data[lane]), rounder.block.eq(exponent), rounder.narrow.eq(narrow),
-                ]
-                converted.append(rounder.o)
+        for n in range(width):
+            m.submodules[f"bank_{n}"] = bank = Memory(shape=32, depth=rows, init=[])
+            m.submodules[f"rounder_{n}"] = rounder = Rounder(bits)
+            write, read = bank.write_port(), bank.read_port(domain="comb")
+            m.d.comb += [
+                write.addr.eq(place // (width // lanes)), write.data.eq(self.i.values[n % lanes]),
+                write.en.eq(self.i.valid & (place % (width // lanes) == n // lanes)),
+                read.addr.eq(row), Cat(rounder.x).eq(read.data),
+                rounder.block.eq(exponent), rounder.narrow.eq(narrow),
+            ]
+            converted.append(rounder.o)
 
         # Assemble: rows enter at the top, so that the first ends at the bottom.
         rounded = delay_valid(m, busy, Rounder.LATENCY, "rounded")
-        fresh = delay_valid(m, busy & (part == 0), Rounder.LATENCY, "fresh")
-        ready = delay_valid(m, busy & (part == rows - 1), Rounder.LATENCY, "ready")
+        fresh = delay_valid(m, busy & (row == 0), Rounder.LATENCY, "fresh")
+        ready = delay_valid(m, busy & (row == rows - 1), Rounder.LATENCY, "ready")
         mantissas, total = Signal(BLOCK * bits, reset_less=True), Signal(signed(bits + 5), reset_less=True)
-        # Raised by half the range and lowered again: sign extensions would be most of a simulated sum.
-        raised = sum(Cat(mantissa[:-1], ~mantissa[-1]) for mantissa in converted)
         with m.If(rounded):
             m.d.sync += [
                 mantissas.eq(Cat(mantissas, *converted)[width * bits:]),
-                total.eq(Mux(fresh, 0, total) + raised - (width << bits - 1)),
+                total.eq(Mux(fresh, 0, total) + sum(converted)),
             ]
         m.d.sync += self.bus.valid.eq(ready)
         m.d.comb += [Cat(self.bus.mantissas).eq(mantissas), self.bus.sum.eq(total)]

@@ -66,7 +66,7 @@ SHAPES = {
                          dict(hidden=32, ffn=32, kv_heads=1, group=1, head_blocks=1, vocabulary=39)),
 }
 
-LATENCY = {"EMBED": 13, "QUERY": 19, "KEY": 19, "VALUE": 19, "ATTENTION": 12, "RESIDUAL": 16, "GLU": 27, "HEAD": 8}
+LATENCY = {"EMBED": 11, "QUERY": 17, "KEY": 17, "VALUE": 17, "ATTENTION": 10, "RESIDUAL": 14, "GLU": 25, "HEAD": 8}
 """Clocks, as :class:`VectorUnit` states them."""
 
 
