@@ -63,8 +63,8 @@ class Dispatch(Component):
     Members: ``records``, ``results``, ``beats``, ``merged`` streams in; ``largest``, exponents of the operands
     (Quantiser); ``done_operand`` and ``done_head``: a record has left; ``norm_done``; ``room``: logits may be sent.
     Out: ``valid`` with ``values``, ``exponent`` and ``tag``, a group of integers; ``embed``, groups of a new residual;
-    ``load_norm``, ``load_rope`` with ``load_beat``, ``load_data``; ``slot``, the norm weights of the record; ``done``,
-    a pulse for each record in order; ``busy``.
+    ``load_norm``, ``load_rope`` with ``load_slot``, ``load_beat``, ``load_data``; ``slot``, the norm weights of the
+    record in the pipelines; ``done``, a pulse for each record in order; ``busy``.
     """
 
     def __init__(self, config: Config):
@@ -89,6 +89,7 @@ class Dispatch(Component):
             "load_rope": Out(1),
             "load_beat": Out(range(config.max_hidden // A_BEAT)),
             "load_data": Out(BEAT),
+            "load_slot": Out(1),
             "slot": Out(1),
             "done": Out(1),
             "busy": Out(1),
@@ -127,7 +128,7 @@ class Dispatch(Component):
                     with m.If(is_load):
                         m.d.sync += [source.eq(Source.LOAD), turns.eq(config.channels)]
                     with m.Else():
-                        m.d.sync += path.eq(asked)
+                        m.d.sync += [path.eq(asked), self.slot.eq(self.records.payload.slot)]
                     with m.If(asked == VectorKind.EMBED):
                         m.d.sync += [source.eq(Source.EMBED), turns.eq(config.channels)]
                     with m.If(asked == VectorKind.ATTENTION):
@@ -230,7 +231,6 @@ class Dispatch(Component):
             self.tag.scale.eq(record.scale),
             self.tag.last.eq(last),
             self.tag.count.eq(Mux(remaining > lanes, lanes, remaining)),
-            self.slot.eq(record.slot),
         ]
         with m.If(source == Source.MERGED):
             m.d.comb += [
@@ -254,4 +254,5 @@ class Dispatch(Component):
             self.load_rope.eq(go & (source == Source.LOAD) & (record.kind == VectorKind.LOAD_ROPE)),
             self.load_beat.eq(index),
             self.load_data.eq(self.beats.payload),
+            self.load_slot.eq(record.slot),
         ]

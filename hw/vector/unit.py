@@ -99,7 +99,7 @@ class VectorUnit(Component):
             residual.i.last.eq(Mux(dispatch.embed.valid, dispatch.embed.last, rows_tag.last)),
             residual.i.values.eq(Mux(dispatch.embed.valid, dispatch.embed.values, rows)),
             residual.embed.eq(dispatch.embed.valid), residual.slot.eq(dispatch.slot),
-            residual.load.eq(dispatch.load_norm), residual.load_slot.eq(dispatch.slot),
+            residual.load.eq(dispatch.load_norm), residual.load_slot.eq(dispatch.load_slot),
             residual.load_beat.eq(dispatch.load_beat), residual.load_data.eq(dispatch.load_data),
             norm.reciprocal.eq(self.reciprocal), norm.eps.eq(self.eps), norm.query_scale.eq(self.query_scale),
             rope.i.valid.eq(of(VectorKind.QUERY, VectorKind.KEY, VectorKind.VALUE)),
