@@ -221,7 +221,8 @@ class Steps:
         return [
             self.embed(0), self.embed(1), self.load_norm(1), self.rotated(VectorKind.KEY), self.load_rope(),
             self.rotated(VectorKind.QUERY), self.add_residual(1, Region.ATTENTION), self.load_rope(),
-            self.load_norm(1), self.embed(1), self.value(), self.attention(), self.glu(), self.glu(), self.value(), self.head(), self.head(),
+            self.load_norm(1), self.embed(1), self.value(), self.attention(), self.glu(), self.glu(), self.value(),
+            self.head(), self.head(),
         ]
 
     def anything(self):
