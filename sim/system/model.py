@@ -39,8 +39,9 @@ def system_program(config, *, timing=None, device=None, stalls=0, memory_port=Fa
     files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "store.cpp")}
     return compile_model(
         f"system-{config.name}", files, top=TOP, opt=opt, cflags="-march=native", jobs=jobs,
-        args=["--no-public-flat-rw", "--timing", "--timescale", "1ns/1ns", "-O3", "--x-assign", "fast",
-              "--x-initial", "fast", "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{waived}" for waived in WAIVED)])
+        args=["--no-public-flat-rw", "--timing", "--timescale", "1ns/1ns", "-O3", "-fno-dfg-peephole", "--x-assign",
+              "fast", "--x-initial", "fast", "-Wall", "-Wfuture-PROCASSINIT",
+              *(f"-Wno-{waived}" for waived in WAIVED)])
 
 
 def generated(config, timing, device, stalls, memory_port):

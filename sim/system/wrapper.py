@@ -45,8 +45,9 @@ def wrapper_text(accelerator, device, channels, lanes, memory_port=False):
                      for name, _, width, is_input in outer]
     declarations += ["    output logic axi_clock"] * bool(outer)
     held = {name: f"held_{name}" if is_input else name for name, _, _, is_input in outer}
-    lines = [f"module {TOP}(", ",\n".join(declarations), ");", CLOCK.format(reset=RESET_CLOCKS), IMPORTS.format(
-                 valid=channels - 1, beats=32 * channels - 1, data=BEAT * channels - 1)]
+    lines = [f"module {TOP}(", ",\n".join(declarations), ");", HALVES if outer else PULSE,
+             CLOCK.format(reset=RESET_CLOCKS),
+             IMPORTS.format(valid=channels - 1, beats=32 * channels - 1, data=BEAT * channels - 1)]
     lines += [f"    logic {_range(width)}{name};" for name, _, width, _ in ports]
     lines += _instance("headrace", "accelerator", {name: held.get(name, name) for name, _, _, _ in ports + outer})
     lines += ["    assign axi_clock = !clk;"] * bool(outer)
@@ -69,11 +70,25 @@ def wrapper_text(accelerator, device, channels, lanes, memory_port=False):
     return "\n".join(lines) + "\n"
 
 
-CLOCK = """
+HALVES = """
     logic clk = 0;
+    always #1 clk = !clk;
+"""
+
+PULSE = """
+    logic up = 0;
+    logic down = 0;
+    wire clk = up != down;
+    always #2 begin
+        up = !up;
+        down <= up;
+    end
+"""
+"""Both edges in one time step: half the rounds through the simulator's loop."""
+
+CLOCK = """
     logic rst = 1;
     initial clock = 0;
-    always #1 clk = !clk;
     always_ff @(posedge clk) begin
         clock <= clock + 1;
         rst <= clock < {reset};
