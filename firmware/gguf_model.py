@@ -191,9 +191,9 @@ def open_reader(path):
         raise UserError(f"{path}: not a GGUF file; convert the model with llama.cpp's convert_hf_to_gguf.py")
     try:
         reader = PlainReader(path)
-    except (ValueError, IndexError, KeyError, OverflowError, TypeError, MemoryError) as error:
-        detail = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
-        raise UserError(f"{path}: truncated or damaged GGUF file ({detail}); download or convert it again") from None
+    except (ValueError, IndexError, KeyError, OverflowError, TypeError, MemoryError):
+        size = Path(path).stat().st_size
+        raise UserError(f"{path}: truncated or damaged GGUF file of {size} bytes; download it again") from None
     if reader.byte_order != "I":
         raise UserError(f"{path}: a big-endian GGUF file; {AGAIN}")
     return reader

@@ -16,6 +16,9 @@ BLOCK = 32
 MAX_WIDTH = 2047 * BLOCK
 """Elements of the widest row: its blocks are counted in 11 bits, in records and in the accumulator's width."""
 
+MAX_PAGE_SLOTS = 32
+"""Most tokens of a channel in a page: more exponent beats at a page's start than the scale FIFO may get in a row."""
+
 
 class ConfigError(ValueError):
     """A parameter set that can't be built; the message has the numbers."""
@@ -60,8 +63,8 @@ class Config:
         need(8 <= self.mantissa_bits <= 16, f"mantissa_bits is {self.mantissa_bits}; it must be 8 to 16")
         need(power_of_two(self.fifo_beats) and 64 <= self.fifo_beats <= 4096,
              f"fifo_beats is {self.fifo_beats}; it must be a power of two, 64 to 4096")
-        need(power_of_two(self.page_slots) and self.page_slots >= 2,
-             f"page_slots is {self.page_slots}; it must be a power of two, 2 or more")
+        need(power_of_two(self.page_slots) and 2 <= self.page_slots <= MAX_PAGE_SLOTS,
+             f"page_slots is {self.page_slots}; it must be a power of two, 2 to {MAX_PAGE_SLOTS}")
         need(min(self.max_hidden, self.max_ffn) > 0 and self.max_hidden % BLOCK == 0 and self.max_ffn % BLOCK == 0,
              f"max_hidden {self.max_hidden} and max_ffn {self.max_ffn} must be multiples of {BLOCK}, above 0")
         need(max(self.max_hidden, self.max_ffn) <= MAX_WIDTH,
@@ -71,8 +74,6 @@ class Config:
         need(1 <= self.max_group <= 31, f"max_group is {self.max_group}; it must be 1 to 31")
         need(self.max_passes <= 15, f"max_group {self.max_group} is more than 15 times v_kv {self.v_kv}")
         need(1 <= self.max_context <= 2**20, f"max_context is {self.max_context}; it must be 1 to {2**20}")
-        need(self.page_slots * self.head_blocks < 64 * BLOCK,
-             f"page_slots {self.page_slots} x max_head_dim {self.max_head_dim} must be below {64 * BLOCK * BLOCK}")
         need(power_of_two(self.write_queue) and 16 <= self.write_queue <= 1024,
              f"write_queue is {self.write_queue}; it must be a power of two, 16 to 1024")
 

