@@ -18,6 +18,7 @@ from hw.config import PRESETS, ConfigError, preset
 from sim.commands import bench as bench_command
 from sim.commands import decode
 from sim.commands import roofline as roofline_command
+from sim.commands import sweep as sweep_command
 from sim.model_fetch import smollm2
 from sim.report import check_json, write_json
 from sim.system.simulator import SimulationError
@@ -111,6 +112,22 @@ def roofline(
     figures = roofline_command.run(request, Console())
     if json_path:
         write_json(json_path, figures)
+
+
+@app.command(epilog="Example: headrace sweep docs/sweep.toml --jobs 2 --json build/sweep.json")
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Tables [[grid]] whose lists are combined.")],
+    jobs: Annotated[int, typer.Option(help="Processes on this machine.")] = 2,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler to use instead.")] = None,
+    json_path: Json = None,
+):
+    """Predict many points in parallel; a sweep that was stopped goes on where it was."""
+    check_json(json_path)
+    figures, good = sweep_command.run(file, jobs, cluster, Console())
+    if json_path:
+        write_json(json_path, figures)
+    if not good:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Example: headrace program --preset tiny --model small.gguf")

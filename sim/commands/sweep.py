@@ -1,0 +1,90 @@
+"""``headrace sweep``: predictions of many points in parallel; what is known from an earlier sweep is not done again."""
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+
+import joblib
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from firmware.errors import UserError
+from hw.config import ConfigError
+from sim.commands.roofline import Request
+from sim.commands.roofline import run as run_roofline
+from sim.sweep import Results, read_points
+
+__all__ = ["run"]
+
+
+def predict(point):
+    """(figures, None) of ``headrace roofline`` for *point*, or (None, what is wrong with it)."""
+    request = Request(point.config(), point.model, point.context, point.batch, point.weights, point.kv)
+    try:
+        return run_roofline(request, Console(quiet=True)), None
+    except (UserError, ConfigError) as error:
+        return None, str(error)
+
+
+def numbered(number, point):
+    return number, *predict(point)
+
+
+def run(path, jobs, cluster, console):
+    """Work out the points of the file *path*; returns (figures of all for JSON, whether each has some).
+
+    *jobs*: processes on this machine; *cluster*: address of a Dask scheduler that is used instead, or None.
+    """
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: give 1 or more")
+    points, results = read_points(path), Results()
+    rows = [{"point": asdict(point) | {"overrides": dict(point.overrides)}, "figures": results.get(point),
+             "error": None, "kept": True} for point in points]
+    missing = [number for number, row in enumerate(rows) if row["figures"] is None]
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with on_cluster(cluster) if cluster else nullcontext(), Progress(*columns, console=console) as progress:
+        task = progress.add_task("points", total=len(points), completed=len(points) - len(missing))
+        work = joblib.Parallel(n_jobs=-1 if cluster else min(jobs, max(1, len(missing))),
+                               return_as="generator_unordered")
+        for number, figures, error in work(joblib.delayed(numbered)(n, points[n]) for n in missing):
+            if figures is not None:
+                results.put(points[number], figures)
+            rows[number] |= {"figures": figures, "error": error, "kept": False}
+            progress.advance(task)
+    console.print(sweep_table(rows))
+    return {"points": rows}, all(row["figures"] for row in rows)
+
+
+@contextmanager
+def on_cluster(address):
+    """Have joblib use the Dask scheduler at *address*."""
+    from distributed import Client  # a second to import, for those that have a cluster
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise UserError(f"--cluster {address}: no Dask scheduler answers ({error}); start one with `dask scheduler`"
+                        ) from None
+    with client, joblib.parallel_config(backend="dask", wait_for_workers_timeout=30):
+        yield
+
+
+def sweep_table(rows):
+    """A line a point."""
+    table = Table(title="Predicted decoding")
+    for heading in ("preset", "model"):
+        table.add_column(heading)
+    for heading in ("context", "batch", "token/s", "model MBU"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        point = row["point"]
+        changes = "".join(f" {field}={number}" for field, number in point["overrides"].items())
+        cells = [point["preset"] + changes, point["model"], f"{point['context']:,}", str(point["batch"])]
+        if row["error"]:
+            table.add_row(*cells[:2], *cells[2:], "", row["error"], style="red")
+            continue
+        speed = row["figures"]["accelerator"]
+        note = " (analytic)" if speed["analytic"] else ""
+        table.add_row(*cells, f"{speed['tokens_per_second']:,.2f}", f"{100 * speed['model_mbu']:.2f} %{note}")
+    known = sum(row["kept"] for row in rows)
+    table.caption = f"{len(rows)} points, {known} known from before. analytic: beyond the hardware, from bytes alone."
+    return table
