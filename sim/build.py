@@ -122,19 +122,22 @@ def public_ports(module, names="*"):
     return "`verilator_config\n" + "".join(f'public_flat_rw -module "{module}" -var "{name}"\n' for name in rows)
 
 
-def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags="", cocotb=True, jobs=2):
+def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags="", cocotb=True, jobs=2, train=None):
     """Path of the program built from *files* (name → text: ``.v``, ``.sv``, ``.vlt``, ``.cpp``; headers otherwise).
 
     *top* is the top module; *args* go to Verilator, *cflags* to every compilation; *opt* is the optimisation of the
     model's fast code (the rest is built with -O0, Verilator's library with -O2). With *cocotb* the program runs cocotb
-    tests, by cocotb's main or one in ``main.cpp``; otherwise a ``.cpp`` has ``main``. An equal call returns the earlier
-    program at once.
+    tests, by cocotb's main or one in ``main.cpp``; otherwise a ``.cpp`` has ``main``. With *train*, a function that
+    runs a program given by its path as it will be run, the model is compiled twice, the second time by the profile of
+    that run (GCC only). An equal call returns the earlier program at once.
     """
     tools = toolchain()
     flags = [*args, *(_cocotb_arguments(ldflags) if cocotb else ["-LDFLAGS", ldflags] if ldflags else [])]
     if cocotb and "main.cpp" not in files:
         flags.append(str(COCOTB_MAIN))
-    key = _digest(dict(files), top, flags, opt, cflags, tools.version, sys.version, MAKE_VARIABLES)
+    if "clang" in tools.version:
+        train = None
+    key = _digest(dict(files), top, flags, opt, cflags, train is not None, tools.version, sys.version, MAKE_VARIABLES)
     folder = build_root() / "models" / f"{name}-{key}"
     program = folder / PROGRAM
     if program.exists():
@@ -143,7 +146,7 @@ def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags=""
         with exclusive(build_root() / "locks" / f"{name}-{key}"):
             if not program.exists():
                 _remove_leftovers()
-                _build(tools, folder, files, top, flags, opt, cflags, jobs)
+                _build(tools, folder, files, top, flags, opt, cflags, jobs, train)
     except OSError as error:
         raise UserError(f"cannot build in {build_root()}: {error.strerror}; free space or set HEADRACE_BUILD") from None
     return program
@@ -170,7 +173,7 @@ def _remove_leftovers():
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _build(tools, folder, files, top, flags, opt, cflags, jobs):
+def _build(tools, folder, files, top, flags, opt, cflags, jobs, train):
     work = folder.with_name(f"{folder.name}.partial")  # only the holder of the lock is here
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -179,7 +182,6 @@ def _build(tools, folder, files, top, flags, opt, cflags, jobs):
             (work / file).write_text(text)
         variables = {**MAKE_VARIABLES, "CXX": tools.compiler, "LINK": tools.compiler, "PYTHON3": sys.executable,
                      "OPT_FAST": opt, "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O2"}
-        make = ["make", "-j", str(jobs), "-f", "Vtop.mk", *(f"{key}={value}" for key, value in variables.items())]
         sources = [file for suffix in (".vlt", ".v", ".sv", ".cpp") for file in files if file.endswith(suffix)]
         verilate = [tools.verilator, "--cc", "--exe", "--Mdir", ".", "--prefix", "Vtop", "--top-module", top,
                     "-o", PROGRAM, *(["-CFLAGS", cflags] if cflags else []), *flags, *sources]
@@ -189,13 +191,27 @@ def _build(tools, folder, files, top, flags, opt, cflags, jobs):
         _run(verilate, work, environment)
         runtime = build_root() / "runtime" / _digest(flags, cflags, tools.version, variables)
         _copy_runtime(runtime, work)
-        _run(make, work, environment)
+        if train:
+            _make(work, environment, jobs, variables | {
+                "OPT_FAST": f"{opt} -fprofile-generate", "LINK": f"{tools.compiler} -fprofile-generate"})
+            train(work / PROGRAM)
+            for made in (*work.glob("*.[oa]"), *work.glob("*.gch"), work / PROGRAM):
+                if made.name not in RUNTIME:
+                    made.unlink()
+            # Code that the run did not reach stays optimised for speed; its files may have no profile at all.
+            variables["OPT_FAST"] = f"{opt} -fprofile-use -fprofile-partial-training -Wno-missing-profile"
+        _make(work, environment, jobs, variables)
         _copy_runtime(work, runtime)
         for leftover in work.glob("*.gch"):
             leftover.unlink()
         work.rename(folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _make(folder, environment, jobs, variables):
+    _run(["make", "-j", str(jobs), "-f", "Vtop.mk", *(f"{key}={value}" for key, value in variables.items())], folder,
+         environment)
 
 
 def _copy_runtime(source, target):

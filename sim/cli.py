@@ -19,6 +19,7 @@ from sim.commands import bench as bench_command
 from sim.commands import decode
 from sim.commands import roofline as roofline_command
 from sim.commands import sweep as sweep_command
+from sim.commands import trace as trace_command
 from sim.model_fetch import smollm2
 from sim.report import check_json, write_json
 from sim.system.simulator import SimulationError
@@ -112,6 +113,24 @@ def roofline(
     figures = roofline_command.run(request, Console())
     if json_path:
         write_json(json_path, figures)
+
+
+@app.command(epilog="Example: headrace trace --from 100000 --clocks 20000 -o build/trace.json")
+def trace(
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    model: Model = None,
+    prompt: Annotated[str, typer.Option(help="Text that is taken in; without the chat template.")] = "Gravity",
+    format_name: Annotated[str, typer.Option("--format", help=f"{' or '.join(trace_command.FORMATS)}.")] = "perfetto",
+    start: Annotated[int, typer.Option("--from", help="First clock, counted from the start of the first step.")] = 0,
+    clocks: Annotated[int, typer.Option(help="Clocks of the window.")] = 20_000,
+    channel: Annotated[int, typer.Option(help="Channel whose accesses go to ramulator2.")] = 0,
+    tokens: Annotated[int, typer.Option(help="Tokens to generate; the window may be in any of their steps.")] = 1,
+    preset_name: Preset = "demo",
+    overrides: Override = (),
+):
+    """Write a window of a run as a timeline (ui.perfetto.dev), or as a trace for Ramulator 2."""
+    trace_command.run(trace_command.Request(configuration(preset_name, overrides), model, prompt, output, format_name,
+                                            start, clocks, channel, tokens), Console())
 
 
 @app.command(epilog="Example: headrace sweep docs/sweep.toml --jobs 2 --json build/sweep.json")

@@ -13,7 +13,7 @@ from rich.table import Table
 from firmware.errors import UserError
 
 __all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "check_json", "decode_table", "figures_table", "utilisation",
-           "write_json"]
+           "write_json", "written"]
 
 CAUSES = ("data", "refresh", "activate_precharge", "turnaround", "no_request", "back_pressure")
 """What a channel clock was spent on: exactly one of these."""
@@ -93,6 +93,15 @@ def write_json(path, report):
         partial.replace(path)
 
 
+@contextmanager
+def written(path):
+    """A text file that appears whole at the end as *path*, which comes from the option -o."""
+    with _partial(path, "-o") as partial:
+        with open(partial, "w") as file:
+            yield file
+        partial.replace(path)
+
+
 def check_json(path):
     """Raise what :func:`write_json` would raise for *path* (or None), before hours of work."""
     if path is not None:
@@ -101,7 +110,7 @@ def check_json(path):
 
 
 @contextmanager
-def _partial(path):
+def _partial(path, option="--json"):
     """Path of a file beside *path* that is gone at the end; errors are told of *path*."""
     path = Path(path)
     partial = path.parent / f".{path.name}.{os.getpid()}"
@@ -114,7 +123,7 @@ def _partial(path):
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; name another file with --json") from None
+        raise UserError(f"cannot write {path}: {error.strerror}; name another file with {option}") from None
 
 
 def _percent(fraction):

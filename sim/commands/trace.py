@@ -1,0 +1,91 @@
+"""``headrace trace``: a window of a run as a timeline for Perfetto, or as accesses for Ramulator 2."""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from firmware.compiler import compile_model
+from firmware.errors import UserError
+from firmware.gguf_model import read_model
+from firmware.image import write_image
+from firmware.tokenizer import Tokenizer
+from hw.config import Config
+from sim.build import build_root, toolchain
+from sim.lpddr.table import device_timing
+from sim.model_fetch import smollm2
+from sim.report import written
+from sim.system.model import system_program
+from sim.system.simulator import Job, Simulator, open_store
+from sim.trace.perfetto import chrome_trace
+from sim.trace.ramulator import access_lines
+from sim.trace.window import read_window
+
+__all__ = ["FORMATS", "Request", "run"]
+
+FORMATS = ("perfetto", "ramulator2")
+
+MOST_CLOCKS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    config: Config
+    model: Path | None
+    prompt: str
+    output: Path
+    format: str = "perfetto"
+    start: int = 0  # clocks after the start of the first step
+    clocks: int = 20_000
+    channel: int = 0  # for ramulator2
+    tokens: int = 1
+
+    def check(self):
+        """:class:`UserError` for what can't be."""
+        if self.format not in FORMATS:
+            raise UserError(f"unknown format {self.format!r}; known: {', '.join(FORMATS)}")
+        if self.start < 0 or not 1 <= self.clocks <= MOST_CLOCKS:
+            raise UserError(f"--from {self.start} --clocks {self.clocks}: give 0 or more, and 1 to {MOST_CLOCKS:,}")
+        if not 0 <= self.channel < self.config.channels:
+            raise UserError(f"--channel {self.channel}: the preset has channels 0 to {self.config.channels - 1}")
+        if self.tokens < 1:
+            raise UserError(f"--tokens {self.tokens}: ask for 1 token or more")
+
+
+def run(request, console):
+    """Run the model until its answer ends and write the window; returns its :class:`sim.trace.window.Window`."""
+    request.check()
+    toolchain()
+    path = request.model or smollm2(console.print)
+    model = read_model(path)
+    layout = compile_model(model, request.config).layout
+    prompt = Tokenizer(model.tokenizer).encode(request.prompt)
+    if not 0 < len(prompt) <= layout.context - request.tokens:
+        raise UserError(f"the prompt has {len(prompt)} tokens; 1 to {layout.context - request.tokens} fit")
+    with console.status("generating and compiling the design (minutes, once)"):
+        program = system_program(request.config, trace=True)
+    job = Job(request.config, str(path), layout.context, prompt, request.tokens, [], model.vocab)
+    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="trace-", dir=build_root() / "runs") as folder:
+        write_image(model, layout, list(open_store(Path(folder) / "store", request.config, create=True)))
+        records = Path(folder) / "trace"
+        window = (records, request.start, request.clocks)
+        with console.status("running") as status, Simulator(program, job, folder, trace=window) as simulator:
+            for event in simulator.events():
+                status.update(f"running: {event['clock']:,} clocks")
+            simulator.result()
+        window = read_window(records, request.config.channels, request.start, request.clocks)
+    if window.stop == window.start:
+        raise UserError(f"--from {request.start}: the run ended before; give a smaller one, or more --tokens")
+    with written(request.output) as file:
+        if request.format == "perfetto":
+            title = f"{model.name} on {request.config.name}, {request.config.channels} channels"
+            json.dump(chrome_trace(window, device_timing(request.config.density_gbit), title), file)
+        else:
+            file.writelines(access_lines(window, request.channel))
+    count = sum(map(len, window.commands))
+    console.print(f"{request.output}: clocks {window.start:,} to {window.stop - 1:,} of the run, {count:,} commands; "
+                  "the golden model was not run", soft_wrap=True)
+    return window

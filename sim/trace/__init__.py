@@ -1,0 +1,1 @@
+"""Windows of a run as a timeline, for people and for other simulators."""
