@@ -74,7 +74,7 @@ def run(request, console):
         raise UserError(f"{len(prompt)} prompt tokens and {request.tokens} more are beyond the context of "
                         f"{layout.context}: shorten the prompt, or give a smaller --tokens")
     with console.status("generating and compiling the design (minutes, once)"):
-        program = system_program(request.config)
+        program = system_program(request.config, trained=True)
     job = Job(request.config, str(path), layout.context, prompt, request.tokens, list(stop_tokens(tokenizer)),
               model.vocab, sampling)
     (build_root() / "runs").mkdir(parents=True, exist_ok=True)

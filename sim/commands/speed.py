@@ -27,7 +27,7 @@ def run(config, console):
     layout = compile_model(model, config).layout
     prompt = Tokenizer(model.tokenizer).encode(PROMPT)
     with console.status("generating and compiling the design (minutes, once)"):
-        program = system_program(config)
+        program = system_program(config, trained=True)
     job = Job(config, str(path), layout.context, prompt, TOKENS, [], model.vocab, record_replay=True)
     (build_root() / "runs").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="speed-", dir=build_root() / "runs") as folder:
