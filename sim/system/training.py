@@ -18,10 +18,11 @@ PROMPT, TOKENS = [1, 2], 2
 
 def typical(config):
     """Two layers of SmolLM2-135M's shape, or what of it fits *config*, and a small vocabulary."""
-    head_dim = min(64, config.max_head_dim)
-    kv_heads = min(3, config.max_kv_heads)
+    head_dim = min(64, config.max_head_dim, config.max_hidden)
+    kv_heads = min(3, config.max_kv_heads, config.max_hidden // head_dim)
+    group = min(3, config.max_group, config.max_hidden // (head_dim * kv_heads))
     return RandomLlama(
-        layers=2, hidden=min(18 * BLOCK, config.max_hidden), heads=kv_heads * min(3, config.max_group),
+        layers=2, hidden=min(18 * BLOCK, config.max_hidden), heads=kv_heads * group,
         kv_heads=kv_heads, head_dim=head_dim, ffn=min(48 * BLOCK, config.max_ffn), vocab=1024, context=64,
         types={"token_embd": "Q8_0"})
 

@@ -48,6 +48,24 @@ def test_built_once_for_each_content(root, monkeypatch):
     assert counter(3) == first
 
 
+def test_trained_build_is_another_program(root):
+    if "clang" in toolchain().version:
+        pytest.skip("profiles are GCC's")
+    trained = []
+
+    def train(program):
+        trained.append(output(program))
+    program = counter(3, train=train)
+    assert output(program) == "30" and trained == ["30"]
+    profiles = list(program.parent.glob("*.gcda"))
+    assert profiles
+    assert counter(3, train=train) == program and len(trained) == 1
+    assert counter(3) != program
+    before = [profile.stat().st_mtime_ns for profile in profiles]
+    output(program)
+    assert [profile.stat().st_mtime_ns for profile in profiles] == before, "the second program is instrumented too"
+
+
 def test_interrupted_build_leaves_nothing(root, monkeypatch):
     run = build._run
 
