@@ -19,7 +19,7 @@ from firmware.program import (
 from hw.host.register_map import register_map
 from hw.isa import AccessKind, Condition, Format, Index, Region, RowScale, SliceKind, VectorKind
 
-__all__ = ["Compiled", "build_program", "compile_model", "weight_exponents"]
+__all__ = ["Compiled", "build_program", "compile_layout", "compile_model", "weight_exponents"]
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,12 @@ class Compiled:
 
 def compile_model(model, config, context=None):
     """Compile a :class:`firmware.gguf_model.LlamaModel`; :class:`UserError` if it does not fit *config*."""
-    layout = plan_layout(shape_of(model), config, context)
-    exponents = weight_exponents(model)
-    registers = model_registers(layout, model.eps)
+    return compile_layout(plan_layout(shape_of(model), config, context), weight_exponents(model), model.eps)
+
+
+def compile_layout(layout, exponents, eps):
+    """The :class:`Compiled` of a planned *layout*; *exponents*: E_w of each role."""
+    registers = model_registers(layout, eps)
     known = register_map()
     try:
         for name, fields in registers.items():

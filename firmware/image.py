@@ -6,7 +6,8 @@ from firmware.layout import LAYER_ROLES, SUPERBLOCK
 from hw.config import BEAT_BYTES
 from hw.isa import Format
 
-__all__ = ["POISON", "block_table", "glu_row_order", "pair_row_order", "share_bytes", "write_image"]
+__all__ = ["POISON", "block_table", "glu_row_order", "pair_row_order", "put", "share_bytes", "write_image",
+           "write_vectors"]
 
 POISON = 0xFE
 """Byte that fills KV pages before they are written: as an exponent the largest, so that a read of it shows."""

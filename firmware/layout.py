@@ -4,7 +4,7 @@ Matrix shares of a layer follow one another in the order in which they are read,
 a token is mostly one ascending stream. Rows are dealt to channels in turn, and padded to as many for each.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from firmware.errors import UserError
@@ -129,6 +129,15 @@ class Layout:
     @property
     def physical_pages(self):
         return self.pages * self.shape.layers
+
+    def first_layers(self, layers):
+        """This layout for a program that runs only the first *layers* layers, and takes the norm behind them as last.
+
+        Addresses stay those of the whole model.
+        """
+        return replace(self, shape=replace(self.shape, layers=layers),
+                       attn_norm=replace(self.attn_norm, count=layers + 1),
+                       ffn_norm=replace(self.ffn_norm, count=layers))
 
 
 class Allocator:

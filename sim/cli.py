@@ -16,7 +16,7 @@ from firmware.errors import UserError
 from firmware.gguf_model import read_model
 from hw.config import PRESETS, ConfigError, preset
 from sim.commands import bench as bench_command
-from sim.commands import decode
+from sim.commands import decode, shape_run
 from sim.commands import roofline as roofline_command
 from sim.commands import sweep as sweep_command
 from sim.commands import trace as trace_command
@@ -80,13 +80,36 @@ def run(
 @app.command(epilog="Example: headrace bench stream --json build/stream.json")
 def bench(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(bench_command.BENCHES)}.")],
+    model: Annotated[str | None, typer.Option(help="decode: a model's sizes with generated contents instead of "
+                                              "SmolLM2's answer; as in headrace roofline.")] = None,
+    context: Annotated[int | None, typer.Option(help="With --model: tokens of the sequence, the newest included; "
+                                                "default 1024.")] = None,
+    layers: Annotated[int | None, typer.Option(help="With --model: layers to simulate, 2 or more; the other ones in "
+                                               "the middle are composed from them.")] = None,
+    steps: Annotated[int, typer.Option(help="With --model: steps to measure.")] = 2,
+    batch: Annotated[int, typer.Option(help="With --model: sequences; 1.")] = 1,
+    weights: Annotated[str | None, typer.Option(metavar="TYPE[,ROLE=TYPE]", help="With --model: types of the "
+                                                "weights.")] = None,
+    seed: Annotated[int, typer.Option(help="With --model: seed of contents and of the order of KV pages.")] = 0,
     preset_name: Preset = "demo",
     overrides: Override = (),
     json_path: Json = None,
 ):
     """Measure one thing and print its figures."""
     check_json(json_path)
-    figures, good = bench_command.run(name, configuration(preset_name, overrides), Console())
+    config = configuration(preset_name, overrides)
+    if model is None:
+        given = {"--context": context, "--layers": layers, "--weights": weights}
+        for option, value in given.items():
+            if value is not None:
+                raise UserError(f"{option} {value}: it belongs to --model, which is not given")
+        figures, good = bench_command.run(name, config, Console())
+    elif name == "decode":
+        request = shape_run.Request(config, model, 1024 if context is None else context, layers, steps, batch, weights,
+                                    seed)
+        figures, good = bench_command.decode_shape(request, Console()), True
+    else:
+        raise UserError(f"--model {model}: bench {name} takes no model; decode does")
     if json_path:
         write_json(json_path, figures)
     if not good:

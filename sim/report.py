@@ -12,8 +12,8 @@ from rich.table import Table
 
 from firmware.errors import UserError
 
-__all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "check_json", "decode_table", "figures_table", "utilisation",
-           "write_json", "written"]
+__all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "check_json", "decode_table", "figures_table", "shape_table",
+           "utilisation", "write_json", "written"]
 
 CAUSES = ("data", "refresh", "activate_precharge", "turnaround", "no_request", "back_pressure")
 """What a channel clock was spent on: exactly one of these."""
@@ -162,6 +162,38 @@ def decode_table(report):
     logits = f"logits {report.logits_sha256[:16]} {'equal' if same else f'not {report.golden_logits_sha256[:16]}'}"
     table.add_row("golden model", f"{matched}, {logits}", style=None if report.golden_match else "red")
     table.add_row("simulation", f"{report.host_seconds:.0f} s, {report.clocks_per_host_second / 1000:.0f} kclocks/s")
+    return table
+
+
+def shape_table(figures):
+    """The closing table of a shape run (:mod:`sim.commands.shape_run`)."""
+    channels, clocks, steps = figures["channels"], figures["decode_clocks"], figures["decode_steps"]
+    title = f"{escape(figures['model'])} on {figures['preset']}, {channels} channels, context {figures['context']:,}"
+    table = Table(title=title, show_header=False, min_width=60)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    if figures["overrides"]:
+        table.add_row("overrides", ", ".join(f"{name}={value}" for name, value in figures["overrides"].items()))
+    table.add_row("contents", f"generated, seed {figures['seed']}; golden model not run")
+    table.add_row("layers simulated", " and ".join(map(str, figures["simulated_layers"])) + f" of {figures['layers']}")
+    if figures["composed_layers"]:
+        table.add_row("layers composed", f"{figures['composed_layers']}, each {figures['layer_clocks']:,.0f} clocks")
+    table.add_section()
+    table.add_row("clocks a token", f"{clocks / steps:,.0f}")
+    table.add_row("bytes a token", f"{figures['bytes'] / steps:,.0f}")
+    table.add_row("bus busy", _percent(figures["bus_busy"]))
+    table.add_row("model MBU", _percent(figures["model_mbu"]))
+    table.add_row("goodput", _percent(figures["goodput"]))
+    table.add_row("tokens a second", f"{figures['tokens_per_second']:,.2f}")
+    predicted = figures["predicted_clocks"]
+    table.add_row("clocks a token, roofline", f"{predicted / steps:,.0f} ({100 * (clocks / predicted - 1):+.2f} %)")
+    table.add_section()
+    for cause, count in figures["causes"].items():
+        table.add_row(f"  {cause.replace('_', ' ')}", _percent(count / clocks / channels))
+    table.add_section()
+    table.add_row("memory rules broken", str(figures["violations"]))
+    speed = figures["clocks_per_host_second"] / 1000
+    table.add_row("simulation", f"{figures['clocks']:,} clocks, {figures['host_seconds']:.0f} s, {speed:.0f} kclocks/s")
     return table
 
 

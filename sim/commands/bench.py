@@ -5,12 +5,13 @@ from firmware.gguf_model import read_model
 from sim.commands import speed
 from sim.commands.decode import Request
 from sim.commands.decode import run as run_decode
+from sim.commands.shape_run import run as run_shape
 from sim.fidelity import fidelity
 from sim.model_fetch import smollm2
-from sim.report import CAUSES, figures_table
+from sim.report import CAUSES, figures_table, shape_table
 from sim.tb.stream_bench import run_pattern
 
-__all__ = ["BENCHES", "DECODE_TOKENS", "PROMPT", "run"]
+__all__ = ["BENCHES", "DECODE_TOKENS", "PROMPT", "decode_shape", "run"]
 
 PROMPT = "What is gravity?"
 DECODE_TOKENS = 33
@@ -40,6 +41,13 @@ def decode(config, console):
     """SmolLM2's answer; at least 32 decode steps."""
     report = run_decode(Request(config, None, PROMPT, tokens=DECODE_TOKENS), console)
     return vars(report), report.good and report.decode_steps >= 32 and report.model_mbu >= MBU_MINIMUM
+
+
+def decode_shape(request, console):
+    """Figures of a :class:`sim.commands.shape_run.Request`, printed on *console*."""
+    figures = run_shape(request, console)
+    console.print(shape_table(figures))
+    return figures
 
 
 def measure_fidelity(config, console):

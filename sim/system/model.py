@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,7 @@ from sim.build import COCOTB_MAIN, build_root, compile_model, public_ports
 from sim.lpddr.device import Device
 from sim.lpddr.table import device_timing
 from sim.system.training import train
-from sim.system.wrapper import PORTS, TOP, wrapper_text
+from sim.system.wrapper import PORTS, TOP, flattened, wrapper_text
 
 __all__ = ["system_program"]
 
@@ -25,6 +26,13 @@ SOURCES = ("hw", "sim/lpddr", "sim/system")
 
 WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVEN", "UNUSEDPARAM", "WIDTHTRUNC",
           "CASEINCOMPLETE", "UNOPTFLAT", "BLKSEQ", "SYNCASYNCNET")
+
+
+FEW_CHANNELS = 8
+"""With more channels than these, their code must be shared: 32 copies take an hour to compile and leave every cache."""
+
+SHARED = ["-fno-table", "-fno-dfg"]
+"""Optimisations of Verilator that name variables after the instance that they are in, which keeps copies apart."""
 
 
 def system_program(config, *, timing=None, device=None, stalls=0, memory_port=False, opt="-O2", jobs=2,
@@ -42,10 +50,11 @@ def system_program(config, *, timing=None, device=None, stalls=0, memory_port=Fa
     files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "store.cpp")}
     if trace:
         files["trace.cpp"] = (HERE / "trace.cpp").read_text()
+    shared = SHARED if config.channels > FEW_CHANNELS else ["-fno-dfg-peephole"]
     return compile_model(
         f"system-{config.name}", files, top=TOP, opt=opt, cflags="-march=native", jobs=jobs,
         train=partial(train, config) if trained else None,
-        args=["--no-public-flat-rw", "--timing", "--timescale", "1ns/1ns", "-O3", "-fno-dfg-peephole", "--x-assign",
+        args=["--no-public-flat-rw", "--timing", "--timescale", "1ns/1ns", "-O3", *shared, "--x-assign",
               "fast", "--x-initial", "fast", "-Wall", "-Wfuture-PROCASSINIT",
               *(f"-Wno-{waived}" for waived in WAIVED)])
 
@@ -54,7 +63,8 @@ def generated(config, timing, device, stalls, memory_port, trace):
     """Verilog of a configuration, kept under build/verilog by the contents of all sources that it is made from.
 
     The channels and devices share the code of their one module: it compiles sooner than a copy for each, and runs no
-    slower.
+    slower. With many channels nothing in a module may then depend on its instance: inputs stay signals of the module,
+    and assertions don't tell where they are.
     """
     sources = sorted(path for part in SOURCES for path in (HERE.parents[1] / part).rglob("*") if path.is_file()
                      and path.suffix in (".py", ".rdl"))
@@ -78,6 +88,11 @@ def generated(config, timing, device, stalls, memory_port, trace):
         "public.vlt": public_ports(TOP, "*" if memory_port else PORTS) + "".join(
             f'no_inline -module "{module}"\n' for module in ("headrace_channel", "lpddr5x")),
     }
+    if config.channels > FEW_CHANNELS:
+        for module, component in (("headrace_channel", accelerator.shared[0]), ("lpddr5x", memory)):
+            files["public.vlt"] += "".join(f'public_flat_rd -module "{module}" -var "{name}"\n'
+                                           for name, _, _, is_input in flattened(component) if is_input)
+        files["headrace.v"] = re.sub(r"assert \((.*)\);", r"if (!(\1)) $stop;", files["headrace.v"])
     partial = kept.with_suffix(f".{os.getpid()}")
     partial.write_text(json.dumps(files))
     partial.replace(kept)

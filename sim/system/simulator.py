@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from firmware.errors import UserError
+from firmware.layout import ModelShape
 from hw.config import Config
 from sim.bench import cocotb_environment
 from sim.lpddr.rules import Rule
 from sim.system.wrapper import TOP
 
-__all__ = ["Job", "SimulationError", "Simulator", "open_store"]
+__all__ = ["Job", "ShapeJob", "SimulationError", "Simulator", "open_store"]
 
 
 class SimulationError(Exception):
@@ -38,6 +39,34 @@ class Job:
     load: str = "backdoor"  # or "axi4": the model goes to memory through the memory port, before the run
     seed: int = 0  # order of the KV pages in an axi4 load
 
+    session = "sim.system.session"
+
+
+@dataclass(frozen=True)
+class ShapeJob:
+    """Steps of programs that run only the first layers of a model of *shape*, on memories with generated contents.
+
+    For each number in ``layers``: a step without head at the position before ``first``, which is not counted, then
+    ``steps`` steps with head from there on, the first with ``token``.
+    """
+
+    config: Config
+    shape: ModelShape
+    context: int
+    layers: tuple
+    exponents: dict  # E_w of each role
+    epsilon: float
+    token: int
+    first: int
+    steps: int
+    record_replay: bool = False
+
+    session = "sim.system.shape_session"
+
+    @property
+    def vocabulary(self):
+        return self.shape.vocab
+
 
 def open_store(path, config, create=False):
     """The memories of all channels as a uint8 array (channels, bytes), in the sparse file *path*."""
@@ -48,7 +77,9 @@ def open_store(path, config, create=False):
 
 
 class Simulator:
-    """A :class:`Job` on *program* (:func:`sim.system.model.system_program`), in *folder*, with the filled ``store``.
+    """A :class:`Job` or :class:`ShapeJob` on *program* (:func:`sim.system.model.system_program`).
+
+    In *folder*, with the filled ``store``.
 
     Iterate :meth:`events` to the end, then take :meth:`result`. Leaving the context ends the process. *trace*: (path,
     first clock, clocks) of a window that a program made for it writes; see :mod:`sim.trace`.
@@ -61,9 +92,9 @@ class Simulator:
         values = asdict(job) | {name: str(self._folder / name) for name in ("store", "result", "replay")}
         if not job.record_replay:
             values["replay"] = None
-        (self._folder / "job").write_text(json.dumps(values))
+        (self._folder / "job").write_text(json.dumps(values, default=lambda member: member.value))
         self._events, write_end = os.pipe()
-        environment = cocotb_environment(TOP, "sim.system.session", 0, self._folder / "results.xml")
+        environment = cocotb_environment(TOP, job.session, 0, self._folder / "results.xml")
         environment |= store_environment(self._folder / "store", job.config)
         environment |= {"HEADRACE_JOB": str(self._folder / "job"), "HEADRACE_EVENTS": str(write_end),
                         "HEADRACE_LOGITS": str(self._folder / "logits"), "HEADRACE_VOCABULARY": str(job.vocabulary)}
@@ -94,7 +125,7 @@ class Simulator:
                     yield event
 
     def result(self):
-        """The result of :mod:`sim.system.session`; :class:`SimulationError` with the end of the log without one."""
+        """The result of the job's session; :class:`SimulationError` with the end of the log without one."""
         code = self._process.wait()
         if self._violation:
             rule = Rule(self._violation["rule"]).jedec

@@ -8,7 +8,7 @@ from amaranth.hdl import Shape
 
 from hw.interfaces import BEAT
 
-__all__ = ["PORTS", "TOP", "wrapper_text"]
+__all__ = ["PORTS", "TOP", "flattened", "wrapper_text"]
 
 TOP = "system"
 

@@ -1,0 +1,148 @@
+"""``headrace bench decode --model``: decode steps of a model of which only the sizes are known, on the simulated RTL.
+
+Contents are generated, the golden model is not run, and of a deep model only some layers are simulated.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from firmware.compiler import compile_layout
+from firmware.driver import Counters
+from firmware.errors import UserError
+from firmware.layout import plan_layout
+from firmware.traffic import step_traffic
+from hw.config import Config
+from sim.build import build_root, toolchain
+from sim.catalogue import find_model
+from sim.commands.progress import RunProgress
+from sim.compose import compose, layers_to_run
+from sim.generated_contents import EPSILON, GeneratedContents
+from sim.report import Traffic, utilisation
+from sim.roofline import predicted_clocks
+from sim.roofline.devices import CLOCK_HZ
+from sim.system.model import system_program
+from sim.system.simulator import ShapeJob, SimulationError, Simulator, open_store
+from sim.weight_types import parse_weights
+
+__all__ = ["Request", "run", "simulate_shape"]
+
+WITHIN = 0.03
+"""By how much the measured clocks may differ from the roofline's."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    config: Config
+    model: str  # name in the catalogue, or path
+    context: int = 1024  # tokens of the sequence at the last step, its own included
+    layers: int | None = None  # to simulate; None: all
+    steps: int = 2  # to measure
+    batch: int = 1
+    weights: str | None = None
+    seed: int = 0
+
+
+def run(request, console):
+    """Figures of *request* as a dict for JSON; progress on *console*."""
+    if request.layers is not None and request.layers < 2:
+        raise UserError(f"--layers {request.layers}: the first and the last are always simulated; give 2 or more")
+    if request.steps < 1:
+        raise UserError(f"--steps {request.steps}: measure 1 step or more")
+    if request.seed < 0:
+        raise UserError(f"--seed {request.seed}: give 0 or more")
+    toolchain()
+    model = find_model(request.model)
+    try:
+        layout = whole_layout(model, request)
+    except UserError as error:
+        raise UserError(f"{error}; `headrace roofline` predicts it") from None
+    first = request.context - request.steps
+    if first < 1:
+        raise UserError(f"--context {request.context}: {request.steps} steps are measured after a first one; give "
+                        f"{request.steps + 1} or more")
+    counts = layers_to_run(request.layers or layout.shape.layers, layout.shape.layers)
+    result = simulate_shape(layout, counts, first, request.steps, request.seed, console=console)
+    return figures(request, model, layout, first, result)
+
+
+def whole_layout(model, request):
+    """The layout of the whole model; :class:`UserError` if the hardware or the preset's memory is not enough."""
+    if request.batch != 1:
+        raise UserError(f"--batch {request.batch}: the hardware decodes one sequence at a time")
+    for present, what in ((model.head_norms, "norms of query and key heads"),
+                          (model.layer_bias, "biases or sinks in its attention"),
+                          (model.norms != 2, f"{model.norms} norms a layer")):
+        if present:
+            raise UserError(f"{model.name} has {what}, which the hardware does not")
+    shape = model.shape(parse_weights(request.weights) if request.weights else None)
+    return plan_layout(shape, request.config, request.context)
+
+
+def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, console=None):
+    """Result of :mod:`sim.system.shape_session`: programs of *counts* layers each, *steps* steps from *first* on.
+
+    *seed*: of the contents; *table_seed*: of the order of the KV pages, if another.
+    """
+    console = console or Console(quiet=True)
+    contents = GeneratedContents(layout, seed, table_seed)
+    for layers in counts:
+        compile_layout(layout.first_layers(layers), contents.exponents, EPSILON)  # refuses what no register holds
+    with console.status("generating and compiling the design (minutes, once)"):
+        program = system_program(layout.config)
+    job = ShapeJob(layout.config, layout.shape, layout.context, counts, contents.exponents, EPSILON, contents.token,
+                   first, steps)
+    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="shape-", dir=build_root() / "runs") as folder:
+        with console.status("writing generated contents to memory"):
+            store = open_store(Path(folder) / "store", layout.config, create=True)
+            contents.write(list(store), max(counts), first - 1, first + steps - 1)
+        with RunProgress(console, expected_clocks(layout, counts, first, steps)) as progress, \
+                Simulator(program, job, folder) as simulator:
+            for event in simulator.events():
+                progress.clock(event["clock"])
+            result = simulator.result()
+    for done in result["runs"]:
+        if done["tokens"] != [contents.token] * steps:
+            raise SimulationError(f"the generated contents let token {contents.token} win in every step; the "
+                                  f"accelerator gave {done['tokens']}")
+    return result
+
+
+def expected_clocks(layout, counts, first, steps):
+    """Clocks of the simulation at the memory roof, for the time left."""
+    def roof(layers, position, head):
+        return max(step_traffic(layout.first_layers(layers), position, head=head).beats)
+
+    return sum(roof(layers, first + n, head=n >= 0) for layers in counts for n in range(-1, steps))
+
+
+def figures(request, model, layout, first, result):
+    """All figures of a finished run, for JSON and the table."""
+    config, layers, steps = layout.config, layout.shape.layers, request.steps
+    runs = {done["layers"]: Counters(done["clocks"], done["causes"]) for done in result["runs"]}
+    whole = compose(runs, layers, steps, config.channels)
+    clocks, causes = whole.counters.clocks, whole.counters.causes
+    traffic = [step_traffic(layout, first + n) for n in range(steps)]
+    total = Traffic(moved=32 * causes["data"], model=sum(t.model_bytes for t in traffic),
+                    codes=sum(t.code_bytes for t in traffic))
+    shares = utilisation(total, causes, clocks, config.channels)
+    parts = [{"layers": count, "clocks": counters.clocks, "causes": counters.causes,
+              "predicted_clocks": predicted_clocks(layout.first_layers(count), first, steps)}
+             for count, counters in runs.items()]
+    return {
+        "preset": config.name, "overrides": config.changes(), "model": model.name, "source": model.source,
+        "channels": config.channels, "weights": {role: fmt.name for role, fmt in layout.shape.formats.items()},
+        "context": request.context, "batch": 1, "seed": request.seed, "contents": "generated", "golden": "not run",
+        "load": result["load"], "layers": layers, "simulated_layers": list(runs),
+        "composed_layers": whole.composed_layers, "layer_clocks": whole.layer_clocks, "runs": parts,
+        "clocks": result["clocks"], "decode_clocks": clocks, "decode_steps": steps,
+        "tokens_per_second": CLOCK_HZ * steps / clocks, "bytes": total.moved, "bus_busy": shares.bus_busy,
+        "model_mbu": shares.model_mbu, "goodput": shares.goodput,
+        "predicted_clocks": predicted_clocks(layout, first, steps), "causes": causes, "violations": 0,
+        "host_seconds": result["host_seconds"],
+        "clocks_per_host_second": result["clocks"] / result["host_seconds"]}

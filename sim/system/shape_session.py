@@ -1,0 +1,49 @@
+"""The side of a shape run that is inside the simulator: programs of several numbers of layers, one after the other.
+
+Run as a cocotb module by :mod:`sim.system.simulator`, on memories that are filled.
+"""
+
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import cocotb
+import numpy as np
+from cocotb import start_soon
+
+from firmware.compiler import compile_layout
+from firmware.driver import Driver
+from firmware.layout import ModelShape, plan_layout
+from hw.config import Config
+from hw.isa import Format
+from sim.system.session import Events, tell_progress
+from sim.system.transport import SimulatedTransport
+
+
+@cocotb.test()
+async def shape_job(dut):
+    """Carry out the :class:`sim.system.simulator.ShapeJob` in ``$HEADRACE_JOB``."""
+    task = json.loads(Path(os.environ["HEADRACE_JOB"]).read_text())
+    events = Events(int(os.environ["HEADRACE_EVENTS"]))
+    config = Config(**task["config"])
+    formats = {role: Format(value) for role, value in task["shape"].pop("formats").items()}
+    layout = plan_layout(ModelShape(**task["shape"], formats=formats), config, task["context"])
+    store = np.memmap(task["store"], np.uint8, "r+", shape=(config.channels, config.channel_bytes))
+    transport = SimulatedTransport(dut, store)
+    driver = Driver(transport, config)
+    dut.request.value = 0
+    await transport.wait_clocks(20)
+    await driver.connect()
+    began, start = transport.clock, time.monotonic()
+    start_soon(tell_progress(transport, events))
+    runs = []
+    for layers in task["layers"]:
+        await driver.configure(compile_layout(layout.first_layers(layers), task["exponents"], task["epsilon"]))
+        await driver.run(task["token"], task["first"] - 1, head=False)
+        done = await driver.run(task["token"], task["first"], task["steps"])
+        runs.append({"layers": layers, "tokens": done.tokens} | asdict(done.counters))
+    Path(task["result"]).write_text(json.dumps({
+        "runs": runs, "clocks": transport.clock - began, "host_seconds": time.monotonic() - start,
+        "load": transport.load_method}))
