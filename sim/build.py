@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -189,6 +190,7 @@ def _build(tools, folder, files, top, flags, opt, cflags, jobs, train):
         if tools.root:
             environment["VERILATOR_ROOT"] = tools.root
         _run(verilate, work, environment)
+        _optimise_no_initial_code(work)
         runtime = build_root() / "runtime" / _digest(flags, cflags, tools.version, variables)
         _copy_runtime(runtime, work)
         if train:
@@ -212,6 +214,18 @@ def _build(tools, folder, files, top, flags, opt, cflags, jobs, train):
 def _make(folder, environment, jobs, variables):
     _run(["make", "-j", str(jobs), "-f", "Vtop.mk", *(f"{key}={value}" for key, value in variables.items())], folder,
          environment)
+
+
+def _optimise_no_initial_code(folder):
+    """Move files that only have code of ``initial`` statements, which runs once, to those compiled with -O0."""
+    classes = folder / "Vtop_classes.mk"
+    text = classes.read_text()
+    slow = "VM_CLASSES_SLOW += \\\n"
+    for path in sorted(folder.glob("Vtop*.cpp")):
+        functions = re.findall(r"^(?:VL_\w+ )*void (\w+)\([^;{]*\) \{", path.read_text(), re.MULTILINE)
+        if functions and all("___eval_initial" in name for name in functions):
+            text = text.replace(f"  {path.stem} \\\n", "", 1).replace(slow, f"{slow}  {path.stem} \\\n")
+    classes.write_text(text)
 
 
 def _copy_runtime(source, target):

@@ -21,7 +21,7 @@ from sim.commands.progress import RunProgress
 from sim.compose import compose, layers_to_run
 from sim.generated_contents import EPSILON, GeneratedContents
 from sim.report import Traffic, utilisation
-from sim.roofline import predicted_clocks
+from sim.roofline import predicted_clocks, roof_clocks
 from sim.roofline.devices import CLOCK_HZ
 from sim.system.model import system_program
 from sim.system.simulator import ShapeJob, SimulationError, Simulator, open_store
@@ -63,8 +63,8 @@ def run(request, console):
         raise UserError(f"{error}; `headrace roofline` predicts it") from None
     first = request.context - request.steps
     if first < 1:
-        raise UserError(f"--context {request.context}: {request.steps} steps are measured after a first one; give "
-                        f"{request.steps + 1} or more")
+        raise UserError(f"--context {request.context}: {request.steps} steps are measured, with older tokens before "
+                        f"them; give {request.steps + 1} or more")
     counts = layers_to_run(request.layers or layout.shape.layers, layout.shape.layers)
     result = simulate_shape(layout, counts, first, request.steps, request.seed, console=console)
     return figures(request, model, layout, first, result)
@@ -100,7 +100,7 @@ def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, conso
     with tempfile.TemporaryDirectory(prefix="shape-", dir=build_root() / "runs") as folder:
         with console.status("writing generated contents to memory"):
             store = open_store(Path(folder) / "store", layout.config, create=True)
-            contents.write(list(store), max(counts), first - 1, first + steps - 1)
+            contents.write(list(store), max(counts), first, first + steps - 1)
         with RunProgress(console, expected_clocks(layout, counts, first, steps)) as progress, \
                 Simulator(program, job, folder) as simulator:
             for event in simulator.events():
@@ -115,10 +115,7 @@ def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, conso
 
 def expected_clocks(layout, counts, first, steps):
     """Clocks of the simulation at the memory roof, for the time left."""
-    def roof(layers, position, head):
-        return max(step_traffic(layout.first_layers(layers), position, head=head).beats)
-
-    return sum(roof(layers, first + n, head=n >= 0) for layers in counts for n in range(-1, steps))
+    return sum(roof_clocks(layout.first_layers(layers), first, steps) for layers in counts)
 
 
 def figures(request, model, layout, first, result):

@@ -46,8 +46,7 @@ class Job:
 class ShapeJob:
     """Steps of programs that run only the first layers of a model of *shape*, on memories with generated contents.
 
-    For each number in ``layers``: a step without head at the position before ``first``, which is not counted, then
-    ``steps`` steps with head from there on, the first with ``token``.
+    For each number in ``layers``: ``steps`` steps with head, the first with ``token`` at position ``first``.
     """
 
     config: Config
