@@ -23,7 +23,7 @@ SUPERBLOCKS = 509
 PAGES = 13
 """Pages in the pool of K and V."""
 
-CODE_DEVIATION = {Format.Q4_0: 4.6, Format.Q4_1: 4.6, Format.Q8_0: 73.0}
+CODE_DEVIATION = {Format.Q4_0: 4.3, Format.Q4_1: 4.6, Format.Q8_0: 73.3}
 """Standard deviation of a random code."""
 
 LARGE = 64.0
@@ -68,10 +68,18 @@ class GeneratedContents:
         self._write_pages(channels, layers)
 
     def _pool(self, role):
-        """Superblocks (SUPERBLOCKS, bytes) of a role: scales that keep row results around 1, and codes."""
+        """Superblocks (SUPERBLOCKS, bytes) of a role: scales that keep row results around 1, and codes around 0.
+
+        Codes of another mean would move all elements of the residual the same way, further with every layer.
+        """
         fmt, columns = self.layout.shape.formats[role], self.layout.shape.matrix(role)[1]
         blocks = SUPERBLOCK[fmt]
-        pool = self._rng.integers(0, 256, (SUPERBLOCKS, BEAT_BYTES + blocks * DATA_BYTES[fmt]), np.uint8)
+        size = (SUPERBLOCKS, BEAT_BYTES + blocks * DATA_BYTES[fmt])
+        if fmt is Format.Q8_0:
+            pool = self._rng.integers(-127, 128, size, np.int8).view(np.uint8)
+        else:
+            low, high = self._rng.integers(1 if fmt is Format.Q4_0 else 0, 16, (2, *size), np.uint8)
+            pool = low | high << 4
         deviation = columns ** -0.5 / CODE_DEVIATION[fmt]
         scales = (deviation * self._rng.uniform(0.5, 1.5, (SUPERBLOCKS, blocks))).astype("<f2")
         if fmt is Format.Q4_1:

@@ -83,17 +83,18 @@ def whole_layout(model, request):
     return plan_layout(shape, request.config, request.context)
 
 
-def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, console=None):
+def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, console=None, **system):
     """Result of :mod:`sim.system.shape_session`: programs of *counts* layers each, *steps* steps from *first* on.
 
-    *seed*: of the contents; *table_seed*: of the order of the KV pages, if another.
+    *seed*: of the contents; *table_seed*: of the order of the KV pages, if another. *system*: arguments of
+    :func:`sim.system.model.system_program`.
     """
     console = console or Console(quiet=True)
     contents = GeneratedContents(layout, seed, table_seed)
     for layers in counts:
         compile_layout(layout.first_layers(layers), contents.exponents, EPSILON)  # refuses what no register holds
     with console.status("generating and compiling the design (minutes, once)"):
-        program = system_program(layout.config)
+        program = system_program(layout.config, **system)
     job = ShapeJob(layout.config, layout.shape, layout.context, counts, contents.exponents, EPSILON, contents.token,
                    first, steps)
     (build_root() / "runs").mkdir(parents=True, exist_ok=True)

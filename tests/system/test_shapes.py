@@ -23,12 +23,13 @@ def run(layout, counts, first, steps, seed=0, **more):
     return {done["layers"]: Counters(done["clocks"], done["causes"]) for done in result["runs"]}
 
 
-@pytest.mark.parametrize("shape, config, first, steps", [
-    (SMALL, TINY, 200, 2), (find_model("SmolLM2-135M").shape(), preset("demo"), 63, 1)], ids=["small", "SmolLM2"])
-def test_composed_steps_agree_with_all_layers(shape, config, first, steps):
+@pytest.mark.parametrize("shape, config, first, steps, opt", [
+    (SMALL, TINY, 20, 2, "-O1"), (find_model("SmolLM2-135M").shape(), preset("demo"), 63, 1, "-O2")],
+    ids=["small", "SmolLM2"])
+def test_composed_steps_agree_with_all_layers(shape, config, first, steps, opt):
     layout = plan_layout(shape, config)
     counts = layers_to_run(2, shape.layers)
-    runs = run(layout, (*counts, shape.layers), first, steps)
+    runs = run(layout, (*counts, shape.layers), first, steps, opt=opt)
     whole = runs.pop(shape.layers)
     composed = compose(runs, shape.layers, steps, config.channels).counters
     assert abs(composed.clocks / whole.clocks - 1) < WITHIN
@@ -37,9 +38,7 @@ def test_composed_steps_agree_with_all_layers(shape, config, first, steps):
 
 
 def test_contents_change_no_clock():
-    """Other weights, K and V, with pages where they were; other pages find other rows of the memory open."""
+    """Other weights, K and V, with pages where they were."""
     layout = plan_layout(SMALL, TINY)
-    one, other = (run(layout, (2,), 200, 2, seed, table_seed=5)[2] for seed in (1, 2))
+    one, other = (run(layout, (2,), 40, 2, seed, table_seed=5, opt="-O1")[2] for seed in (1, 2))
     assert one == other
-    moved = run(layout, (2,), 200, 2, 1, table_seed=6)[2]
-    assert abs(moved.clocks / one.clocks - 1) < WITHIN
