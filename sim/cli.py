@@ -20,6 +20,7 @@ from sim.commands import decode, shape_run
 from sim.commands import roofline as roofline_command
 from sim.commands import sweep as sweep_command
 from sim.commands import trace as trace_command
+from sim.commands import verilog as verilog_command
 from sim.model_fetch import smollm2
 from sim.report import check_json, write_json
 from sim.system.simulator import SimulationError
@@ -177,6 +178,16 @@ def program(model: Model = None, preset_name: Preset = "demo", overrides: Overri
     """Print the access and execute programs that a model is compiled to."""
     config = configuration(preset_name, overrides)
     print(compile_model(read_model(model or smollm2(print)), config).program.listing())
+
+
+@app.command(epilog="Example: headrace verilog --preset tiny -o build/verilog")
+def verilog(
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write; replaced whole.")],
+    preset_name: Preset = "demo",
+    overrides: Override = (),
+):
+    """Write the design as readable SystemVerilog with filelist, manifest and register map."""
+    verilog_command.run(configuration(preset_name, overrides), folder, Console())
 
 
 def stop(*_):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from firmware.errors import UserError
 from hw.top import Headrace
-from hw.verilog import convert
+from hw.verilog import verilog_files
 from sim.build import COCOTB_MAIN, build_root, compile_model, public_ports
 from sim.lpddr.device import Device
 from sim.lpddr.table import device_timing
@@ -83,8 +83,8 @@ def generated(config, timing, device, stalls, memory_port, trace):
     memory = Device(config.beat_address_bits, device)
     files = {
         "system.sv": wrapper_text(accelerator, memory, config.channels, config.lanes, memory_port, trace),
-        "headrace.v": convert(accelerator, "headrace"),
-        "lpddr5x.v": convert(memory, "lpddr5x"),
+        **verilog_files(accelerator, "headrace"),
+        **verilog_files(memory, "lpddr5x"),
         "public.vlt": public_ports(TOP, "*" if memory_port else PORTS) + "".join(
             f'no_inline -module "{module}"\n' for module in ("headrace_channel", "lpddr5x")),
     }

