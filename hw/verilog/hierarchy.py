@@ -11,7 +11,8 @@ from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.hdl import Fragment, Instance, Signal, Value
-from amaranth.hdl._ir import Design, PortDirection
+from amaranth.hdl._ast import SignalDict
+from amaranth.hdl._ir import Design, PortDirection, build_netlist
 from amaranth.lib.wiring import Component, In
 
 from hw.verilog.shared import Shared
@@ -90,7 +91,7 @@ class _Splitter:
         ports = sorted(first, key=lambda port: port[0]) + further + ports
         for name in names:
             design = Design(fragment, ports, hierarchy=(name,))
-            text = rtlil.convert_fragment(design, name=name, emit_src=False)[0]
+            text = _rtlil(design, name)
             states = _states(design.fragments[fragment].signal_names)
             order = tuple(port for port, _, _ in ports)
             part = self.parts.setdefault(name, Part(name, component, order, states, text))
@@ -126,6 +127,25 @@ class _Splitter:
         module, ports = self.convert(fragment, component, names, names[0])
         ways = {PortDirection.Input: "i", PortDirection.Output: "o"}
         return Instance(module, *((ways[direction], port, signal) for port, signal, direction in ports))
+
+
+class _Emitter(rtlil.ModuleEmitter):
+    """Amaranth's, with the rows of a memory written at once: it makes an object of each bit."""
+
+    def emit_memory(self, cell_idx, cell):
+        bits = "".join(f"{row:0{cell.width}b}" for row in reversed(cell.init)) if cell.width else ""
+        self.builder.cell("$meminit_v2", ports={
+            "ADDR": self.sigspec(), "DATA": f"{len(bits)}'{bits}", "EN": self.sigspec(),
+        }, parameters={"MEMID": self.memories[cell_idx].memid})
+
+
+def _rtlil(design, name):
+    """RTLIL text of the one module of *design*."""
+    netlist = build_netlist(design, name=name, ports=())
+    builder = rtlil.Design(emit_src=False)
+    module, = netlist.modules
+    _Emitter(builder.module(name), netlist, module, SignalDict(), empty_checker=rtlil.EmptyModuleChecker(netlist)).emit()
+    return str(builder)
 
 
 def _ports(component):

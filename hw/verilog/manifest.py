@@ -58,7 +58,7 @@ def _module(module):
               for path, member, _ in module.component.signature.flatten(module.component)}
     return {
         "name": module.name,
-        "file": module.file,
+        "file": f"rtl/{module.file}",
         "is": module.summary,
         "class": type(module.component).__name__,
         "source": module.source,

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
-from hw.verilog.rtlil import Assign, Bits, Cell, Const, Module, Switch, width_of
+from hw.verilog.rtlil import Assign, Bits, Const, Module, Switch, width_of
 
 __all__ = ["Netlist", "Register", "bits_of", "is_reset", "specs_of", "statements_of"]
 

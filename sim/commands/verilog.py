@@ -71,12 +71,13 @@ def checked_folder(folder):
 def _foreign(folder):
     """A path in *folder* that is not of an earlier output; None if there is none."""
     found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
-    known = {MANIFEST, SUMS}
+    known = set()
     try:
         if "headrace" in json.loads((folder / MANIFEST).read_text()):
-            known |= {line.split("  ", 1)[1] for line in (folder / SUMS).read_text().splitlines()}
+            listed = (folder / SUMS).read_text().splitlines()
+            known = {MANIFEST, SUMS, *(line.split("  ", 1)[1] for line in listed)}
     except (OSError, ValueError, IndexError, TypeError):
-        known = set()
+        pass  # not an output
     return next((name for name in found if name not in known), None)
 
 

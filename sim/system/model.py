@@ -81,10 +81,14 @@ def generated(config, timing, device, stalls, memory_port, trace):
         return json.loads(kept.read_text())
     accelerator = Headrace(config, timing, stalls)
     memory = Device(config.beat_address_bits, device)
+    design, models = verilog_files(accelerator, "headrace"), verilog_files(memory, "lpddr5x")
+    both = [name for name in models if design.get(name, models[name]) != models[name]]
+    if both:
+        raise ValueError(f"modules of accelerator and device models of one name: {', '.join(both)}")
     files = {
         "system.sv": wrapper_text(accelerator, memory, config.channels, config.lanes, memory_port, trace),
-        **verilog_files(accelerator, "headrace"),
-        **verilog_files(memory, "lpddr5x"),
+        **design,
+        **models,
         "public.vlt": public_ports(TOP, "*" if memory_port else PORTS) + "".join(
             f'no_inline -module "{module}"\n' for module in ("headrace_channel", "lpddr5x")),
     }
