@@ -25,8 +25,8 @@ def lint(folder):
     """What ``verilator --lint-only -Wall`` says about *folder*, which ``headrace verilog`` wrote; empty if nothing."""
     tools = toolchain()
     environment = {**os.environ, **({"VERILATOR_ROOT": tools.root} if tools.root else {})}
-    return _output([tools.verilator, "--lint-only", "--quiet", "-Wall", "--top-module", "headrace", "headrace.vlt", "-f",
-                    "headrace.f"], folder, environment)
+    return _output([tools.verilator, "--lint-only", "--quiet", "-Wall", "--top-module", "headrace", "headrace.vlt",
+                    "-f", "headrace.f"], folder, environment)
 
 
 def yosys(folder, kept=""):

@@ -46,8 +46,10 @@ def module_files(component, name):
             module.wires[f"\\{signal}"].values = values
         netlist = Netlist.of(module, outputs)
         outputs[part.name] = netlist.paths()
-        header = [f"{part.name}: {part.summary}", f"Written from class {type(part.component).__name__} of "
-                  f"{part.source}: change that, not this.", "SPDX-License-Identifier: Apache-2.0"]
+        kind = type(part.component).__name__
+        header = [f"{part.name}: {part.summary}",
+                  f"Written from class {kind} of {part.source}: change that, not this.",
+                  "SPDX-License-Identifier: Apache-2.0"]
         wires = [module.wires[f"\\{port}"] for port in part.ports]
         ports = tuple(Port(wire.name[1:], wire.direction, wire.width) for wire in wires)
         files.append(ModuleFile(part.name, module_text(netlist, part.ports, header), ports, part.component, part.source,

@@ -38,8 +38,9 @@ class Text:
 class Expressions:
     """Expressions of a :class:`hw.verilog.netlist.Netlist`.
 
-    *names*: wire -> identifier; *fresh* makes one like a text for a wire that has none. A wire without a name of its own that is read once, whole, is written as its expression
-    where it is read; ``stated`` holds the cells of the others, which need an assignment.
+    *names*: wire -> identifier; *fresh* makes one like a text for a wire that has none. A wire without a name of its
+    own that is read once, whole, is written as its expression where it is read; ``stated`` holds the cells of the
+    others, which need an assignment.
     """
 
     def __init__(self, netlist, names, fresh):

@@ -144,7 +144,8 @@ def _rtlil(design, name):
     netlist = build_netlist(design, name=name, ports=())
     builder = rtlil.Design(emit_src=False)
     module, = netlist.modules
-    _Emitter(builder.module(name), netlist, module, SignalDict(), empty_checker=rtlil.EmptyModuleChecker(netlist)).emit()
+    empty = rtlil.EmptyModuleChecker(netlist)
+    _Emitter(builder.module(name), netlist, module, SignalDict(), empty_checker=empty).emit()
     return str(builder)
 
 

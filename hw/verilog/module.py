@@ -3,8 +3,9 @@
 import re
 import textwrap
 
+from hw.verilog.bodies import bits_of, is_reset
 from hw.verilog.expressions import Expressions, literal
-from hw.verilog.netlist import Netlist, bits_of, is_reset
+from hw.verilog.netlist import Netlist
 from hw.verilog.rtlil import Bits, Const
 from hw.verilog.statements import indented, written
 
@@ -254,7 +255,8 @@ class _Writer:
             parts += [self.expressions.target(Bits(wire, low, width)) for low, width in _ones(left)]
         if not parts:
             return []
-        return indented(["// Bits that are not used here.", f"wire {self.free('unused')} = &{{1'b0, {', '.join(parts)}}};", ""])
+        name = self.free("unused")
+        return indented(["// Bits that are not used here.", f"wire {name} = &{{1'b0, {', '.join(parts)}}};", ""])
 
 
 def escaped(name):

@@ -1,11 +1,23 @@
 """What a module's RTLIL means, simplified: dead logic left out, registers with their next value, widths narrowed."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from hw.verilog.rtlil import Assign, Bits, Const, Module, Switch, width_of
+from hw.verilog.bodies import (
+    bits_of,
+    is_reset,
+    joined,
+    mapped,
+    merged,
+    pruned,
+    retargeted,
+    specs_of,
+    straightened,
+    without_empty,
+)
+from hw.verilog.rtlil import Assign, Bits, Module, width_of
 
-__all__ = ["Netlist", "Register", "bits_of", "is_reset", "specs_of", "statements_of"]
+__all__ = ["Netlist", "Register"]
 
 OUTPUTS = {"$dff": "Q", "$memrd_v2": "DATA"}
 """Output port of a cell that isn't called Y."""
@@ -116,7 +128,7 @@ class Netlist:
                     and right[0].width < self.module.wires[right[0].wire].width):
                 self.fields.setdefault(right[0], left.wire)
         for body in self.module.processes:
-            wire, body = body[0].lhs.wire, _straightened(_without_empty(body), self.module.wires)
+            wire, body = body[0].lhs.wire, straightened(without_empty(body), self.module.wires)
             if len(body) == 1 and isinstance(body[0], Assign):
                 self.assigned[wire] = body[0].rhs
             else:
@@ -137,7 +149,7 @@ class Netlist:
                     result += substitute(bits_of(replaced[part.wire], part.low, part.width))
                 else:
                     result.append(part)
-            return _joined(result)
+            return joined(result)
 
         self._map(substitute)
 
@@ -149,11 +161,11 @@ class Netlist:
                 if name not in outputs:
                     cell.ports[name] = change(spec)
         for wire, body in self.bodies.items():
-            self.bodies[wire] = _mapped(body, change)
+            self.bodies[wire] = mapped(body, change)
         for wire, spec in self.assigned.items():
             self.assigned[wire] = change(spec)
         for register in self.registers:
-            register.body = _mapped(register.body, change)
+            register.body = mapped(register.body, change)
 
     def _take_next_values(self):
         """A register takes over the statements of its next value if nobody else reads that."""
@@ -169,7 +181,7 @@ class Netlist:
                 wire = value[0].wire
                 if (wire in self.bodies and readers[wire] == 1 and not self.module.wires[wire].named
                         and value[0].width == target.width):
-                    register.body = _retargeted(self.bodies.pop(wire), target.wire)
+                    register.body = retargeted(self.bodies.pop(wire), target.wire)
             first = register.body[0]
             if isinstance(first, Assign) and first.lhs.width == target.width and first.rhs == (target,):
                 del register.body[0]
@@ -256,7 +268,7 @@ class Netlist:
         groups = defaultdict(list)
         for register in self.registers:
             groups[register.clock, is_reset(register.body[-1])].append(register.body)
-        self.clocked = [Register(None, clock, _pruned(merged(bodies))) for (clock, _), bodies in groups.items()]
+        self.clocked = [Register(None, clock, pruned(merged(bodies))) for (clock, _), bodies in groups.items()]
 
         reads = self._combinational()
         depends = {wire: _reached(reads, wire) for wire in self.bodies}
@@ -270,7 +282,7 @@ class Netlist:
                     break
             else:
                 places.append([wire])
-        self.bodies = {tuple(wires): _pruned(merged([self.bodies[wire] for wire in wires]))
+        self.bodies = {tuple(wires): pruned(merged([self.bodies[wire] for wire in wires]))
                        for places in groups.values() for wires in places}
 
     def paths(self):
@@ -323,137 +335,3 @@ def _raise_tops(top, specs):
         for part in spec:
             if isinstance(part, Bits):
                 top[part.wire] = max(top[part.wire], part.low + part.width)
-
-
-def bits_of(spec, low, width):
-    """*width* bits of *spec* from *low* up."""
-    result, at = [], 0
-    for part in spec:
-        first, last = max(low, at), min(low + width, at + part.width)
-        if first < last:
-            if isinstance(part, Const):
-                result.append(Const(part.value >> (first - at) & ((1 << (last - first)) - 1), last - first))
-            else:
-                result.append(Bits(part.wire, part.low + first - at, last - first))
-        at += part.width
-    return tuple(result)
-
-
-def _joined(parts):
-    """The spec of *parts*, neighbours in one wire and constants joined."""
-    result = []
-    for part in parts:
-        last = result[-1] if result else None
-        if isinstance(part, Const) and isinstance(last, Const):
-            result[-1] = Const(last.value | part.value << last.width, last.width + part.width)
-        elif (isinstance(part, Bits) and isinstance(last, Bits) and part.wire == last.wire
-                and part.low == last.low + last.width):
-            result[-1] = Bits(last.wire, last.low, last.width + part.width)
-        else:
-            result.append(part)
-    return tuple(result)
-
-
-def _straightened(body, wires):
-    """*body* with the assignments before the first switch as one."""
-    count = next((n for n, statement in enumerate(body) if isinstance(statement, Switch)), len(body))
-    target = Bits(body[0].lhs.wire, 0, wires[body[0].lhs.wire].width)
-    value = body[0].rhs
-    for assign in body[1:count]:
-        low, width = assign.lhs.low, assign.lhs.width
-        value = _joined(bits_of(value, 0, low) + assign.rhs
-                        + bits_of(value, low + width, target.width - low - width))
-    return [Assign(target, value), *body[count:]]
-
-
-def _without_empty(body):
-    """*body* without switches that assign nothing."""
-    return [statement for statement in body
-            if isinstance(statement, Assign) or any(isinstance(inner, Assign) for inner in statements_of([statement]))]
-
-
-def _pruned(body):
-    """*body* without switches, and last cases of switches, that assign nothing."""
-    result = []
-    for statement in _without_empty(body):
-        if isinstance(statement, Switch):
-            cases = [(patterns, _pruned(inner)) for patterns, inner in statement.cases]
-            while not cases[-1][1]:
-                cases.pop()
-            statement = _without_columns(Switch(statement.selector, cases))
-        result.append(statement)
-    return result
-
-
-def _without_columns(switch):
-    """*switch* without the bits of its selector that no pattern looks at."""
-    patterns = [pattern for patterns, _ in switch.cases for pattern in patterns]
-    width = width_of(switch.selector)
-    kept = [bit for bit in range(width) if any(pattern[width - 1 - bit] != "-" for pattern in patterns)]
-    if len(kept) == width:
-        return switch
-    selector = _joined([part for bit in kept for part in bits_of(switch.selector, bit, 1)])
-    return Switch(selector, [(["".join(pattern[width - 1 - bit] for bit in reversed(kept)) for pattern in patterns],
-                              inner) for patterns, inner in switch.cases])
-
-
-def _mapped(body, change):
-    """*body* with *change* applied to every spec that is read."""
-    return [replace(statement, rhs=change(statement.rhs)) if isinstance(statement, Assign) else
-            Switch(change(statement.selector), [(patterns, _mapped(inner, change)) for patterns, inner
-                                                in statement.cases])
-            for statement in body]
-
-
-def _retargeted(body, wire):
-    """*body* assigning to *wire*."""
-    return [replace(statement, lhs=replace(statement.lhs, wire=wire)) if isinstance(statement, Assign) else
-            Switch(statement.selector, [(patterns, _retargeted(inner, wire)) for patterns, inner in statement.cases])
-            for statement in body]
-
-
-def is_reset(statement):
-    """Whether *statement* is what Amaranth adds for the reset of a clock domain."""
-    return (isinstance(statement, Switch) and statement.selector == (Bits("\\rst", 0, 1),)
-            and [patterns for patterns, _ in statement.cases] == [["1"]])
-
-
-def merged(bodies):
-    """One body for several, which assign to different wires: switches that all alike decide are joined.
-
-    The order of what concerns one wire is kept.
-    """
-    result = []
-    for body in bodies:
-        at = 0
-        for statement in body:
-            found = next((n for n in range(at, len(result)) if _alike(result[n], statement)), None)
-            if found is None:
-                result.insert(at, statement)
-                at += 1
-            else:
-                result[found] = Switch(statement.selector, [
-                    (patterns, merged([old, new])) for (patterns, old), (_, new)
-                    in zip(result[found].cases, statement.cases, strict=True)])
-                at = found + 1
-    return result
-
-
-def _alike(one, other):
-    return (isinstance(one, Switch) and isinstance(other, Switch) and one.selector == other.selector
-            and [patterns for patterns, _ in one.cases] == [patterns for patterns, _ in other.cases])
-
-
-def statements_of(body):
-    """Every assignment and switch in *body*, the inner ones too."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, Switch):
-            for _, inner in statement.cases:
-                yield from statements_of(inner)
-
-
-def specs_of(body):
-    """Every spec that *body* reads."""
-    for statement in statements_of(body):
-        yield statement.rhs if isinstance(statement, Assign) else statement.selector
