@@ -36,7 +36,7 @@ def bench_args():
 
 
 def run_bench(component, module, *, args=None, seed=0, sources=(), toplevel=None, public=(), opt="-O1", limit=600,
-              test=None):
+              test=None, waived=()):
     """Convert *component* to Verilog, compile it (cached) and run the cocotb tests of python *module* on it.
 
     The Verilog module is the class name in lower case, with ``clk``, ``rst`` and the flattened signature as ports; a
@@ -46,7 +46,7 @@ def run_bench(component, module, *, args=None, seed=0, sources=(), toplevel=None
     *sources*: further SystemVerilog, ``.vlt`` or C++ files (paths); *toplevel* is then the top module in them.
     *public*: names ``module.variable`` of inner signals that the test reads (``module.*`` for all). *opt*: compiler
     optimisation (-O1 compiles fastest; long benches want -O2). *test*: run only the tests with this name. *limit*: wall
-    seconds for the simulation.
+    seconds for the simulation. *waived*: further warnings of Verilator that don't stop the build.
 
     Returns the simulator's output. Raises :class:`BenchFailure` with the seed and the end of the log.
     """
@@ -63,7 +63,7 @@ def run_bench(component, module, *, args=None, seed=0, sources=(), toplevel=None
     program = compile_model(
         name, files, top=toplevel or name, opt=opt, cflags="-march=native",
         args=["--no-public-flat-rw", "--timing", "--assert", "--timescale", "1ns/1ps", "-Wall", "-Wfuture-PROCASSINIT",
-              *(f"-Wno-{waived}" for waived in WAIVED), "--x-assign", "fast", "--x-initial", "fast"])
+              *(f"-Wno-{warning}" for warning in (*WAIVED, *waived)), "--x-assign", "fast", "--x-initial", "fast"])
     return _simulate(program, toplevel or name, module, {**(args or {}), "seed": seed}, limit, test)
 
 

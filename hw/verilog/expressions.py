@@ -235,7 +235,7 @@ class Expressions:
         return self._operand(cell, "B", width_of(spec) or 1)
 
     def _part(self, cell, width):
-        """Bits of a value from a computed place up; zeros beyond its end."""
+        """Bits of a value from a computed place up; beyond its end zeros, or its sign."""
         value, offset = cell.ports["A"], cell.ports["B"]
         if len(value) == 1 and isinstance(value[0], Bits) and self._inline(value[0].wire) is None:
             part = value[0]
@@ -244,6 +244,9 @@ class Expressions:
                 name = self.name(part.wire)
                 return Text(f"{name}[{index}]" if width == 1 else f"{name}[{index} +: {width}]", atom=True)
         own = max(width, width_of(value))
+        if cell.parameters["A_SIGNED"]:
+            text = f"$unsigned({self._operand(cell, 'A', own, True)} >>> {self._amount(cell)})"
+            return Text(text if own == width else f"{width}'({text})", atom=True)
         text = f"{self._operand(cell, 'A', own)} >> {self._amount(cell)}"
         return Text(text) if own == width else Text(f"{width}'({text})", atom=True)
 

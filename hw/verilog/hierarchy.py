@@ -38,8 +38,9 @@ class Part:
 
     @property
     def source(self):
-        """Python file of the component's class, from the root of the repository."""
-        return Path(inspect.getfile(type(self.component))).resolve().relative_to(ROOT).as_posix()
+        """Python file of the component's class, from the root of the repository; of others its name."""
+        path = Path(inspect.getfile(type(self.component))).resolve()
+        return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
 
     @property
     def summary(self):
