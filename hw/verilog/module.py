@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections import defaultdict
 
 from hw.verilog.bodies import bits_of, is_reset
 from hw.verilog.expressions import Expressions, literal
@@ -160,9 +161,9 @@ class _Writer:
 
     def memories(self):
         lines = []
-        self.counter = self.free("i")
+        if self.module.memories:
+            lines += ["initial begin", *indented(self.initial()), "end", ""]
         for name, memory in self.module.memories.items():
-            lines += ["initial begin", *indented(self.initial(name, memory)), "end", ""]
             writes = [cell for cell in self.netlist.writes if cell.parameters["MEMID"] == name]
             if writes:
                 body = [line for cell in writes for line in self.write(name, memory, cell)]
@@ -175,14 +176,20 @@ class _Writer:
                     lines += [f"always_ff @(posedge {clock}) begin", *indented(body), "end", ""]
         return indented(lines)
 
-    def initial(self, name, memory):
-        """Statements that set the rows of a memory; one loop where all are equal."""
-        name = self.names[name]
-        if len(set(memory.init)) > 1:
-            return [f"{name}[{row}] = {literal(value, memory.width)};" for row, value in enumerate(memory.init)]
-        value = literal(memory.init[0] if memory.init else 0, memory.width)
-        count = self.counter
-        return [f"for (int {count} = 0; {count} < {memory.depth}; {count} = {count} + 1) {name}[{count}] = {value};"]
+    def initial(self):
+        """Statements that set the rows of the memories; one loop for all of a depth, as Verilator unrolls every one."""
+        lines, alike, count = [], defaultdict(list), self.free("i")
+        for name, memory in self.module.memories.items():
+            if len(set(memory.init)) > 1:
+                lines += [f"{self.names[name]}[{row}] = {literal(value, memory.width)};"
+                          for row, value in enumerate(memory.init)]
+            else:
+                value = literal(memory.init[0] if memory.init else 0, memory.width)
+                alike[memory.depth].append(f"{self.names[name]}[{count}] = {value};")
+        for depth, inner in alike.items():
+            head = f"for (int {count} = 0; {count} < {depth}; {count} = {count} + 1)"
+            lines += [f"{head} {inner[0]}"] if len(inner) == 1 else [f"{head} begin", *indented(inner), "end"]
+        return lines
 
     def write(self, name, memory, cell):
         """Lines of a write port; a line for each run of bits with one enable."""

@@ -1,4 +1,4 @@
-"""Written Verilog computes what Amaranth does: random expressions, switches and registers, against Amaranth's simulator.
+"""Written Verilog computes what Amaranth's simulator does: random expressions, switches and registers.
 
 Amaranth's simulator doesn't use the RTLIL that the Verilog is made from.
 """
@@ -31,15 +31,17 @@ def expression(choose, leaves, depth):
         x, y = x[:7], y[:6]
     low = choose.randrange(len(x))
     narrow = y.as_unsigned()[:3]
-    leaf = choose.choice(leaves)  # the simulator takes bits beyond the end of an expression for negative numbers' signs
+    leaf = choose.choice(leaves)  # of an expression's parts the simulator takes bits beyond its width
     return choose.choice([
         lambda: x + y, lambda: x - y, lambda: x[:9] * y, lambda: x & y, lambda: x | y, lambda: x ^ y,
         lambda: ~x, lambda: -x, lambda: x == y, lambda: x != y, lambda: x < y, lambda: x <= y, lambda: x > y,
         lambda: x >= y, lambda: x.any(), lambda: x.all(), lambda: x.xor(), lambda: x.bool(),
-        lambda: x << narrow, lambda: x >> narrow, lambda: x[low:], lambda: x[low], lambda: Cat(x[:20], y[:20]),
+        lambda: x << narrow, lambda: x >> narrow, lambda: x[low:], lambda: x[low],
+        lambda: Cat(x[:20], y[:20]),
         lambda: Mux(inner(), x, y), lambda: leaf.bit_select(narrow, min(4, len(leaf))),
         lambda: leaf.word_select(narrow, min(3, len(leaf))), lambda: x.as_signed(), lambda: x.as_unsigned(),
-        lambda: abs(x), lambda: x.shift_left(2), lambda: x.rotate_right(1), lambda: Value.cast(Array([x, y, inner()])[narrow[:2]]),
+        lambda: abs(x), lambda: x.shift_left(2), lambda: x.rotate_right(1),
+        lambda: Value.cast(Array([x, y, inner()])[narrow[:2]]),
         lambda: x.replicate(2) if len(x) < 20 else x, lambda: x.as_unsigned() // (narrow | 1),
         lambda: x.as_unsigned() % (narrow | 1),
     ])()
@@ -59,7 +61,7 @@ class Operators(Component):
         choose = random.Random(self._seed)
         leaves = [getattr(self, name) for name in INPUTS]
         for n in range(OUTPUTS):
-            def value():
+            def value(leaves=tuple(leaves)):
                 return expression(choose, leaves, choose.randint(1, 3))
 
             target = Signal(Shape(choose.randint(2, 19), choose.random() < 0.5), init=1, name=f"s{n}",
