@@ -96,7 +96,8 @@ def generated(config, timing, device, stalls, memory_port, trace):
         for module, component in (("headrace_channel", accelerator.shared[0]), ("lpddr5x", memory)):
             files["public.vlt"] += "".join(f'public_flat_rd -module "{module}" -var "{name}"\n'
                                            for name, _, _, is_input in flattened(component) if is_input)
-        files["headrace.v"] = re.sub(r"assert \((.*)\);", r"if (!(\1)) $stop;", files["headrace.v"])
+        for name in design:
+            files[name] = re.sub(r"assert \((.*)\) else \$error\(.*\);", r"if (!(\1)) $stop;", files[name])
     partial = kept.with_suffix(f".{os.getpid()}")
     partial.write_text(json.dumps(files))
     partial.replace(kept)
