@@ -126,10 +126,13 @@ class _Parser:
             elif word == "cell":
                 self.cell(rest)
             elif word == "process":
-                self.parsed.processes.append(self.body()[0])
+                body = self.body()[0]
+                if body:
+                    self.parsed.processes.append(body)
             elif word == "connect":
                 left, right = self.two_specs(rest)
-                self.parsed.connections.append((left[0], right))
+                if left:  # wires may have no bits
+                    self.parsed.connections.append((left[0], right))
             elif word == "end":
                 return self.parsed
             else:
@@ -176,7 +179,7 @@ class _Parser:
             memory = self.parsed.memories[cell.parameters["MEMID"]]
             bits, width = cell.ports["DATA"], memory.width
             memory.init = [int(bits[end - width:end], 2) for end in range(len(bits), 0, -width)]
-        else:
+        elif cell.ports.get("Y", cell.ports.get("Q")) != ():
             self.parsed.cells.append(cell)
 
     def body(self):
@@ -186,7 +189,8 @@ class _Parser:
             word, _, rest = line.partition(" ")
             if word == "assign":
                 left, right = self.two_specs(rest)
-                statements.append(Assign(left[0], right))
+                if left:
+                    statements.append(Assign(left[0], right))
             elif word == "switch":
                 statements.append(self.switch(self.spec(rest)))
             else:
