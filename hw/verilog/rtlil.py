@@ -173,8 +173,8 @@ class _Parser:
                 cell.parameters[name[1:]] = _parameter(value)
             elif kind == "$meminit_v2" and name == "\\DATA":
                 cell.ports["DATA"] = value.partition("'")[2]
-            else:
-                cell.ports[name[1:]] = self.spec(value)
+            elif (spec := self.spec(value)) or not kind.startswith("\\"):  # ports of instances without bits are none
+                cell.ports[name[1:]] = spec
         if kind == "$meminit_v2":
             memory = self.parsed.memories[cell.parameters["MEMID"]]
             bits, width = cell.ports["DATA"], memory.width
