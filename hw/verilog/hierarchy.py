@@ -83,7 +83,7 @@ class _Splitter:
         for signal in info.used_signals:
             if id(signal) in clocks:
                 first.append((signal.name, signal, PortDirection.Input))
-            elif outside and signal in outside and id(signal) not in known:
+            elif outside and signal in outside and id(signal) not in known and len(signal):
                 # Used on both sides without being a port: what ResetInserter adds.
                 if signal.name in taken:
                     raise ValueError(f"{place}: signal {signal.name} of outside has the name of a port")
