@@ -14,7 +14,7 @@ from firmware.driver import Counters
 from firmware.errors import UserError
 from firmware.layout import plan_layout
 from firmware.traffic import step_traffic
-from hw.config import Config
+from hw.config import BLOCK, Config
 from sim.build import build_root, toolchain
 from sim.catalogue import find_model
 from sim.commands.progress import RunProgress
@@ -80,6 +80,9 @@ def whole_layout(model, request):
         if present:
             raise UserError(f"{model.name} has {what}, which the hardware does not")
     shape = model.shape(parse_weights(request.weights) if request.weights else None)
+    for what in ("hidden", "head_dim", "ffn"):
+        if getattr(model, what) % BLOCK:
+            raise UserError(f"{model.name}: {what} is {getattr(model, what)}, not a multiple of {BLOCK}")
     return plan_layout(shape, request.config, request.context)
 
 

@@ -47,6 +47,11 @@ def test_memory_of_the_whole_model(refused):
     refused(("--preset", "demo", "--model", "Llama-3.1-8B", "--layers", 2), "hidden width is 4096", "headrace roofline")
 
 
+def test_sizes_that_are_no_whole_blocks(refused, small):
+    small.write_text(json.dumps(SMALL | {"intermediate_size": 170}))
+    refused(("--preset", "tiny", "--model", small), "ffn is 170", "multiple of 32")
+
+
 def test_options(refused, small):
     small = ("--preset", "tiny", "--model", small)
     refused((*small, "--batch", 2), "--batch 2", "headrace roofline")
