@@ -11,4 +11,5 @@ from sim.bench import run_bench
 def test_sequencer(channels, stall, seed):
     sequencer = Sequencer(preset("tiny").override(channels=channels))
     args = {"channels": channels, "stall": stall, "programs": 8}
-    run_bench(sequencer, "sim.tb.sequencer", args=args, seed=seed)
+    # The walker sets skip, and fault from next, in one block: no loop of bits, but one of blocks.
+    run_bench(sequencer, "sim.tb.sequencer", args=args, seed=seed, waived=("UNOPTFLAT",))
