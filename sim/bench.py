@@ -9,16 +9,15 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
 import cocotb_tools.config
 import find_libpython
 
-from sim.build import build_root, compile_model, public_ports
+from sim.build import compile_model, public_ports, run_folder
 
-__all__ = ["BenchFailure", "bench_args", "cocotb_environment", "run_bench"]
+__all__ = ["WAIVED", "BenchFailure", "bench_args", "cocotb_environment", "run_bench"]
 
 ARGUMENTS = "HEADRACE_BENCH_ARGS"
 
@@ -89,9 +88,8 @@ def cocotb_environment(top, module, seed, results):
 
 
 def _simulate(program, top, module, args, limit, test):
-    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{top}-", dir=build_root() / "runs") as folder:
-        results = Path(folder) / "results.xml"
+    with run_folder(top) as folder:
+        results = folder / "results.xml"
         environment = cocotb_environment(top, module, args["seed"], results)
         environment[ARGUMENTS] = json.dumps(args)
         if test is not None:

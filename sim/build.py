@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,8 @@ import cocotb_tools.config
 
 from firmware.errors import UserError
 
-__all__ = ["COCOTB_MAIN", "Toolchain", "build_root", "compile_model", "exclusive", "public_ports", "toolchain"]
+__all__ = ["COCOTB_MAIN", "Toolchain", "build_root", "compile_model", "exclusive", "public_ports", "replace_text",
+           "run_folder", "sources_digest", "toolchain"]
 
 PROGRAM = "model"
 """Name of the program inside a build folder."""
@@ -50,6 +52,32 @@ RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_timin
 def build_root():
     """Folder of everything generated: ``$HEADRACE_BUILD``, else ``build`` beside the packages."""
     return Path(os.environ.get("HEADRACE_BUILD") or Path(__file__).resolve().parents[1] / "build").absolute()
+
+
+@contextmanager
+def run_folder(prefix):
+    """A folder (:class:`Path`) for one run, under ``build/runs``, gone at the end."""
+    parent = build_root() / "runs"
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{prefix}-", dir=parent) as folder:
+        yield Path(folder)
+
+
+def replace_text(path, text):
+    """Write *text* to *path*, whose folder is made; the file appears whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def sources_digest(folders, suffixes=(".py", ".rdl")):
+    """SHA-256 object over names and contents of our files with *suffixes* in *folders*, paths from the root."""
+    root = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in (root / folder).rglob("*") if path.suffix in suffixes):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ The file has tables ``[[grid]]``; a field is a value or a list of values, and ev
 import hashlib
 import itertools
 import json
-import os
 import tomllib
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from firmware.errors import UserError
 from hw.config import ConfigError, preset
-from sim.build import build_root
+from sim.build import build_root, replace_text, sources_digest
 
 __all__ = ["Point", "Results", "read_points"]
 
@@ -47,7 +46,7 @@ class Point:
 
     def key(self):
         """Digest of the point, of the file that its model is read from, and of the code that works it out."""
-        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode() + sources_digest())
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode() + code_digest())
         path = Path(self.model)
         if path.is_file():
             status = path.stat()
@@ -56,14 +55,9 @@ class Point:
 
 
 @cache
-def sources_digest():
+def code_digest():
     """SHA-256 of every Python file and data file of ours."""
-    root = Path(__file__).resolve().parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(path for part in SOURCES for path in (root / part).rglob("*")
-                       if path.suffix in (".py", ".json", ".csv", ".rdl")):
-        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.digest()
+    return sources_digest(SOURCES, (".py", ".json", ".csv", ".rdl")).digest()
 
 
 FIELDS = {"model": str, "preset": str, "context": int, "batch": int, "weights": str, "kv": str}
@@ -142,8 +136,4 @@ class Results:
 
     def put(self, point, figures):
         """Keep *figures* of *point*."""
-        path = self._path(point)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(figures))
-        partial.replace(path)
+        replace_text(self._path(point), json.dumps(figures))

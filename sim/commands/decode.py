@@ -1,7 +1,6 @@
 """``headrace run``: a prompt decoded on the simulated RTL, checked against the golden model."""
 
 import hashlib
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from firmware.image import write_image
 from firmware.tokenizer import Tokenizer
 from firmware.traffic import step_traffic
 from hw.config import Config
-from sim.build import build_root, toolchain
+from sim.build import run_folder, toolchain
 from sim.commands.golden_run import GoldenRun
 from sim.commands.progress import RunProgress
 from sim.model_fetch import smollm2
@@ -77,10 +76,9 @@ def run(request, console):
         program = system_program(request.config, trained=True)
     job = Job(request.config, str(path), layout.context, prompt, request.tokens, list(stop_tokens(tokenizer)),
               model.vocab, sampling)
-    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="run-", dir=build_root() / "runs") as folder:
+    with run_folder("run") as folder:
         with console.status("writing the model to memory"):
-            store = open_store(Path(folder) / "store", request.config, create=True)
+            store = open_store(folder / "store", request.config, create=True)
             write_image(model, layout, list(store), request.seed)
         outcome = simulate_and_check(program, job, folder, tokenizer, console, expected_clocks(layout, job))
     report = make_report(model, layout, job, outcome, tokenizer)

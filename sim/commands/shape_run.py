@@ -3,9 +3,7 @@
 Contents are generated, the golden model is not run, and of a deep model only some layers are simulated.
 """
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 
@@ -15,7 +13,7 @@ from firmware.errors import UserError
 from firmware.layout import plan_layout
 from firmware.traffic import step_traffic
 from hw.config import BLOCK, Config
-from sim.build import build_root, toolchain
+from sim.build import run_folder, toolchain
 from sim.catalogue import find_model
 from sim.commands.progress import RunProgress
 from sim.compose import compose, layers_to_run
@@ -100,10 +98,9 @@ def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, conso
         program = system_program(layout.config, **system)
     job = ShapeJob(layout.config, layout.shape, layout.context, counts, contents.exponents, EPSILON, contents.token,
                    first, steps)
-    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="shape-", dir=build_root() / "runs") as folder:
+    with run_folder("shape") as folder:
         with console.status("writing generated contents to memory"):
-            store = open_store(Path(folder) / "store", layout.config, create=True)
+            store = open_store(folder / "store", layout.config, create=True)
             contents.write(list(store), max(counts), first, first + steps - 1)
         with RunProgress(console, expected_clocks(layout, counts, first, steps)) as progress, \
                 Simulator(program, job, folder) as simulator:

@@ -3,14 +3,13 @@
 import json
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 
 from firmware.compiler import compile_model
 from firmware.gguf_model import read_model
 from firmware.image import write_image
 from firmware.tokenizer import Tokenizer
-from sim.build import build_root
+from sim.build import run_folder
 from sim.model_fetch import smollm2
 from sim.system.model import system_program
 from sim.system.simulator import Job, SimulationError, Simulator, open_store, store_environment
@@ -29,14 +28,11 @@ def run(config, console):
     with console.status("generating and compiling the design (minutes, once)"):
         program = system_program(config, trained=True)
     job = Job(config, str(path), layout.context, prompt, TOKENS, [], model.vocab, record_replay=True)
-    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="speed-", dir=build_root() / "runs") as folder:
-        store = open_store(Path(folder) / "store", config, create=True)
+    with run_folder("speed") as folder:
+        store = open_store(folder / "store", config, create=True)
         write_image(model, layout, list(store))
         with console.status("in cocotb"), Simulator(program, job, folder) as simulator:
-            for _ in simulator.events():
-                pass
-            result = simulator.result()
+            result = simulator.finish()
         with console.status("in the bare loop"):
             bare = run_bare(program, config, Path(folder))
     rate = result["clocks"] / result["host_seconds"]

@@ -1,7 +1,6 @@
 """``headrace trace``: a window of a run as a timeline for Perfetto, or as accesses for Ramulator 2."""
 
 import json
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from firmware.gguf_model import read_model
 from firmware.image import write_image
 from firmware.tokenizer import Tokenizer
 from hw.config import Config
-from sim.build import build_root, toolchain
+from sim.build import run_folder, toolchain
 from sim.lpddr.table import device_timing
 from sim.model_fetch import smollm2
 from sim.report import written
@@ -67,10 +66,9 @@ def run(request, console):
     with console.status("generating and compiling the design (minutes, once)"):
         program = system_program(request.config, trace=True)
     job = Job(request.config, str(path), layout.context, prompt, request.tokens, [], model.vocab)
-    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="trace-", dir=build_root() / "runs") as folder:
-        write_image(model, layout, list(open_store(Path(folder) / "store", request.config, create=True)))
-        records = Path(folder) / "trace"
+    with run_folder("trace") as folder:
+        write_image(model, layout, list(open_store(folder / "store", request.config, create=True)))
+        records = folder / "trace"
         window = (records, request.start, request.clocks)
         with console.status("running") as status, Simulator(program, job, folder, trace=window) as simulator:
             for event in simulator.events():

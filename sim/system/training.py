@@ -1,13 +1,11 @@
 """A short typical run of a system, by whose profile the simulator is compiled again."""
 
-import tempfile
-from pathlib import Path
 
 from firmware.compiler import compile_model
 from firmware.gguf_model import read_model
 from firmware.image import write_image
 from hw.config import BLOCK
-from sim.build import build_root
+from sim.build import run_folder
 from sim.random_model import RandomLlama, write_model
 from sim.system.simulator import Job, Simulator, open_store
 
@@ -29,14 +27,11 @@ def typical(config):
 
 def train(config, program):
     """Run *program*, a simulator of *config*, for some 100,000 clocks."""
-    (build_root() / "runs").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="train-", dir=build_root() / "runs") as folder:
-        path = write_model(Path(folder) / "model.gguf", typical(config))
+    with run_folder("train") as folder:
+        path = write_model(folder / "model.gguf", typical(config))
         model = read_model(path)
         layout = compile_model(model, config).layout
-        write_image(model, layout, list(open_store(Path(folder) / "store", config, create=True)))
+        write_image(model, layout, list(open_store(folder / "store", config, create=True)))
         job = Job(config, str(path), layout.context, PROMPT, TOKENS, [], model.vocab)
         with Simulator(program, job, folder) as simulator:
-            for _ in simulator.events():
-                pass
-            simulator.result()
+            simulator.finish()

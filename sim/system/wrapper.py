@@ -5,10 +5,14 @@ costs little more in cocotb than in a bare loop. One clock is two time units.
 """
 
 from amaranth.hdl import Shape
+from amaranth.lib.data import StructLayout
 
+from hw.dram.causes import Cause
+from hw.fetch.reader import Starved
 from hw.interfaces import BEAT
+from hw.slice.issue import Status
 
-__all__ = ["PORTS", "TOP", "flattened", "wrapper_text"]
+__all__ = ["PORTS", "STATUS", "TOP", "flattened", "wrapper_text"]
 
 TOP = "system"
 
@@ -18,6 +22,9 @@ PORTS = {
     "raised": ("output", 1), "clock": ("output", 64),
 }
 """Ports of ``system`` and their widths: the register port (register_port.sv), the interrupt line, clocks since 0."""
+
+STATUS = StructLayout({"cause": Cause, "starved": Starved, "slice": Status, "writer_idle": 1})
+"""What a trace's states are packed of: members of :func:`hw.channel.channel_status_signature`."""
 
 RESET_CLOCKS = 8
 
@@ -161,7 +168,7 @@ def _trace(channels):
         pins, status = f"dfi__{n}__p", f"status__{n}__"
         phases = [f"{pins}{p}__cs, {pins}{p}__cs ? {pins}{p}__address : 14'd0" for p in (1, 0)]
         commands.append(f"32'({{{', '.join(phases)}}})")
-        fields = [status + name for name in ("writer_idle", "slice", "starved", "cause")]
+        fields = [status + name for name in reversed([name for name, _ in STATUS])]
         states.append(f"32'({{{', '.join(fields)}}})")
     word = f"bit [{32 * channels - 1}:0]"
     return ['    import "DPI-C" function void headrace_trace(',

@@ -3,6 +3,8 @@
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from sim.lpddr.bus import BusDecoder
+
 __all__ = ["Gaps"]
 
 COLUMN, ROW = 1, 0
@@ -16,7 +18,7 @@ class Gaps:
         self.dut, self.timing = dut, timing
         self.least = {}
         self._last = {}  # event -> CK
-        self._bank = None
+        self._bus = BusDecoder()
         cocotb.start_soon(self._run())
 
     def tightest(self):
@@ -52,26 +54,27 @@ class Gaps:
             self.least[rule] = min(gap, self.least.get(rule, gap))
 
     def _command(self, time, word):
-        rising, bank = word & 0x7F, word >> 7 & 15
-        if rising & 7 == 0b111:
-            self._gap("tRRD", time, "act")
-            self._gap("tRP", time, "pre", bank)
-            self._gap("tRFCpb", time, "ref", bank % 8)
-            self._gap("tpbR2act", time, "ref")
-            self._last["act",] = time
-            self._bank = bank
-        elif rising & 7 == 0b011:
-            self._last["act2", self._bank] = time
-        elif rising & 7 in (0b001, 0b110):
-            self._column(time, "wr" if rising & 7 == 0b110 else "rd", bank)
-        elif rising == 0b1111000:
-            self._gap("tRAS", time, "act2", bank)
-            self._gap("tRTP", time, "rd", bank)
-            self._gap("tWR", time, "wr", bank)
-            self._last["pre", bank] = time
-        elif rising == 0b0111000:
-            self._gap("tpbR2pbR", time, "ref")
-            self._last["ref", bank % 8] = self._last["ref",] = time
+        command = self._bus.command(time, word)
+        bank = command.bank
+        match command.name:
+            case "ACT1":
+                self._gap("tRRD", time, "act")
+                self._gap("tRP", time, "pre", bank)
+                self._gap("tRFCpb", time, "ref", bank % 8)
+                self._gap("tpbR2act", time, "ref")
+                self._last["act",] = time
+            case "ACT2":
+                self._last["act2", bank] = time
+            case "RD16" | "WR16":
+                self._column(time, "wr" if command.name == "WR16" else "rd", bank)
+            case "PRE":
+                self._gap("tRAS", time, "act2", bank)
+                self._gap("tRTP", time, "rd", bank)
+                self._gap("tWR", time, "wr", bank)
+                self._last["pre", bank] = time
+            case "REF":
+                self._gap("tpbR2pbR", time, "ref")
+                self._last["ref", bank] = self._last["ref",] = time
 
     def _column(self, time, kind, bank):
         group, other = bank >> 2, "rd" if kind == "wr" else "wr"

@@ -10,6 +10,7 @@ from pathlib import Path
 from hw.config import BEAT_BYTES, preset
 from hw.dram.causes import Cause
 from hw.verilog import verilog_files
+from sim.bench import WAIVED
 from sim.build import compile_model
 from sim.lpddr.rules import Rule
 from sim.tb.stream_traffic import Pattern, StreamBench
@@ -22,8 +23,6 @@ REFERENCE = {
     "random2k": "88.4 to 99.5 % (Ramulator 2.1, hidden per-bank refresh, read queue 32 to 128, out of order)",
 }
 """What an independent simulator reaches with its own controller on the same timing."""
-
-_WAIVED = ("PROCASSINIT",)
 
 _FAST = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "-fno-dfg-peephole")
 """The last keeps Verilator from turning branches into masks, so that the device's rules cost only when they apply."""
@@ -48,7 +47,7 @@ def run_pattern(pattern, *, config=None, clocks=500_000, seed=1, timing=None, po
     files = {**verilog_files(bench, "streambench"),
              "stream_bench.cpp": Path(__file__).with_suffix(".cpp").read_text()}
     program = compile_model("streambench", files, top="streambench", cflags="-march=native", cocotb=False,
-                            args=[*_FAST, "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{w}" for w in _WAIVED)])
+                            args=[*_FAST, "-Wall", "-Wfuture-PROCASSINIT", *(f"-Wno-{w}" for w in WAIVED)])
     run = subprocess.run([program, str(clocks * 20)], capture_output=True, text=True, check=True, timeout=limit)
     raw = json.loads(run.stdout)
     if not raw["done"]:

@@ -3,11 +3,12 @@
 A process a channel, with a track for each of: causes of its clocks, data bus, banks, slice, reader, KV writer.
 """
 
+from hw.dram.pairs import PAIRS
 from sim.trace.window import CLOCK_NS
 
 __all__ = ["chrome_trace"]
 
-BANKS = 16
+BANKS = 2 * PAIRS
 
 TRACKS = ("cause", "data bus", "slice", "reader waits for", "KV writer", *(f"bank {n}" for n in range(BANKS)))
 
@@ -69,7 +70,7 @@ def bank_spans(commands, window, timing):
                 if bank in opened:
                     yield row_span(bank, opened.pop(bank), command.ck / 2)
         elif command.name == "REF":
-            for bank in range(BANKS) if command.all_banks else (command.bank, command.bank + 8):
+            for bank in range(BANKS) if command.all_banks else (command.bank, command.bank + PAIRS):
                 yield f"bank {bank}", "refresh", command.ck / 2, (command.ck + timing.rfc_pb) / 2
     for bank, command in opened.items():
         yield row_span(bank, command, window.stop)

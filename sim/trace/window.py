@@ -7,31 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hw.dram.causes import Cause
-from hw.dram.command import COMMAND_BITS, Opcode
-from hw.fetch.reader import Starved
+from hw.dram.command import COMMAND_BITS
 from hw.slice.issue import Status
+from sim.lpddr.bus import BusDecoder
+from sim.roofline.devices import CLOCK_HZ
+from sim.system.wrapper import STATUS
 
-__all__ = ["CLOCK_NS", "Command", "State", "Window", "read_window"]
+__all__ = ["CLOCK_NS", "State", "Window", "read_window"]
 
 RECORD = np.dtype([("clock", "<u8"), ("channel", "<u2"), ("kind", "<u2"), ("value", "<u4")])
 
 COMMAND, STATE = 0, 1
 
-CLOCK_NS = 16 / 8.533
-"""A controller clock: 16 transfers of a data pin at 8533 MT/s."""
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command in phase ``ck`` (two a clock) of the window. Operands are those that the command has."""
-
-    ck: int
-    name: str  # of hw.dram.command.Opcode
-    bank: int = 0
-    row: int = 0  # ACT2: the whole row; RD16, WR16: the open one
-    column: int = 0  # in bursts
-    all_banks: bool = False
+CLOCK_NS = 1e9 / CLOCK_HZ
+"""A controller clock."""
 
 
 @dataclass(frozen=True)
@@ -69,44 +58,21 @@ def read_window(path, channels, start, clocks):
 
 
 def decoded(records):
-    """Yields each :class:`Command` of one channel. Rows opened before the window are not known: row -1."""
-    rows, bank, row_high = {}, 0, 0
+    """Yields each :class:`sim.lpddr.bus.Command` of one channel but NOPs."""
+    bus = BusDecoder()
     for clock, _, _, value in records.tolist():
         for phase in range(2):
             word = value >> (COMMAND_BITS + 1) * phase
-            if not word >> COMMAND_BITS & 1:
-                continue
-            rising, falling = word & 0x7F, word >> 7 & 0x7F
-            name, ck = opcode(rising), 2 * clock + phase
-            if name == "ACT1":
-                bank, row_high = falling & 15, (rising >> 3) << 3 | falling >> 4
-                yield Command(ck, name, bank)
-            elif name == "ACT2":
-                rows[bank] = row_high << 11 | (rising >> 3) << 7 | falling
-                yield Command(ck, name, bank, rows[bank])
-            elif name in ("RD16", "WR16"):
-                column = rising >> 3 & 1 | (falling >> 4 & 3) << 1 | (rising >> 4) << 3
-                yield Command(ck, name, falling & 15, rows.get(falling & 15, -1), column)
-            elif name in ("PRE", "REF"):
-                yield Command(ck, name, falling & 15 if name == "PRE" else falling & 7, all_banks=bool(falling >> 6))
-            elif name != "NOP":
-                yield Command(ck, name)
-
-
-def opcode(rising):
-    """Name of the command with these bits at the rising edge: the one with the most fixed bits that fits."""
-    for bits, codes in ((7, ("PRE", "REF", "MRW1", "NOP")), (3, ("ACT1", "ACT2", "RD16", "WR16"))):
-        for name in codes:
-            if rising & (1 << bits) - 1 == Opcode[name].value:
-                return name
-    return "CAS" if rising & 0b1111 == Opcode.CAS.value else "MRW2"
+            if word >> COMMAND_BITS & 1:
+                command = bus.command(2 * clock + phase, word)
+                if command.name != "NOP":
+                    yield command
 
 
 def state(clock, value):
     """The :class:`State` packed in *value*."""
-    cause, starved, slice_, writer_idle = value & 7, value >> 3 & 3, value >> 5 & 31, value >> 10 & 1
-    fields = {name: slice_ >> n & 1 for n, (name, _) in enumerate(Status)}
-    waiting = [name.removeprefix("waiting_") for name, bit in fields.items() if bit and name != "busy"]
-    doing = f"waits for {waiting[0]}" if waiting else "busy" if fields["busy"] else "idle"
-    return State(clock, Cause(cause).name.lower().replace("_", " "), Starved(starved).name.lower(), doing,
-                 not writer_idle)
+    status = STATUS.from_bits(value)
+    waiting = [name.removeprefix("waiting_") for name, _ in Status if name != "busy" and status.slice[name]]
+    doing = f"waits for {waiting[0]}" if waiting else "busy" if status.slice.busy else "idle"
+    return State(clock, status.cause.name.lower().replace("_", " "), status.starved.name.lower(), doing,
+                 not status.writer_idle)

@@ -8,11 +8,12 @@ import pytest
 from firmware.errors import UserError
 from hw.config import preset
 from sim.commands.trace import Request
+from sim.lpddr.bus import Command
 from sim.lpddr.table import device_timing
 from sim.tb import dram_words as words
 from sim.trace.perfetto import TRACKS, chrome_trace
 from sim.trace.ramulator import access_lines
-from sim.trace.window import CLOCK_NS, RECORD, Command, read_window
+from sim.trace.window import CLOCK_NS, RECORD, read_window
 
 CS = 1 << 14
 IDLE = 4 | 1 << 10  # no request, KV writer idle
