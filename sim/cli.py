@@ -18,9 +18,7 @@ from hw.config import PRESETS, ConfigError, preset
 from sim.commands import bench as bench_command
 from sim.commands import decode, shape_run
 from sim.commands import roofline as roofline_command
-from sim.commands import sweep as sweep_command
 from sim.commands import trace as trace_command
-from sim.commands import verilog as verilog_command
 from sim.model_fetch import smollm2
 from sim.report import check_json, write_json
 from sim.system.simulator import SimulationError
@@ -165,6 +163,7 @@ def sweep(
     json_path: Json = None,
 ):
     """Predict many points in parallel; a sweep that was stopped goes on where it was."""
+    from sim.commands import sweep as sweep_command  # libraries that the other commands need not wait for
     check_json(json_path)
     figures, good = sweep_command.run(file, jobs, cluster, Console())
     if json_path:
@@ -187,6 +186,7 @@ def verilog(
     overrides: Override = (),
 ):
     """Write the design as readable SystemVerilog with filelist, manifest and register map."""
+    from sim.commands import verilog as verilog_command  # as above
     verilog_command.run(configuration(preset_name, overrides), folder, Console())
 
 

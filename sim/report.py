@@ -13,7 +13,7 @@ from rich.table import Table
 from firmware.errors import UserError
 
 __all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "check_json", "decode_table", "figures_table", "shape_table",
-           "utilisation", "write_json", "written"]
+           "two_columns", "utilisation", "write_json", "written"]
 
 CAUSES = ("data", "refresh", "activate_precharge", "turnaround", "no_request", "back_pressure")
 """What a channel clock was spent on: exactly one of these."""
@@ -130,30 +130,41 @@ def _percent(fraction):
     return f"{100 * fraction:.2f} %"
 
 
+def two_columns(title, **options):
+    """A table of names and values."""
+    table = Table(title=title, show_header=False, **options)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    return table
+
+
+def _add_steps(table, figures):
+    """Rows of what decode steps took, of the roofline, and of the causes of all channel clocks."""
+    clocks, steps, predicted = (figures[key] for key in ("decode_clocks", "decode_steps", "predicted_clocks"))
+    table.add_row("clocks a token", f"{clocks / steps:,.0f}")
+    table.add_row("bytes a token", f"{figures['bytes'] / steps:,.0f}")
+    table.add_row("bus busy", _percent(figures["bus_busy"]))
+    table.add_row("model MBU", _percent(figures["model_mbu"]))
+    table.add_row("goodput", _percent(figures["goodput"]))
+    if "tokens_per_second" in figures:
+        table.add_row("tokens a second", f"{figures['tokens_per_second']:,.2f}")
+    table.add_row("clocks a token, roofline", f"{predicted / steps:,.0f} ({100 * (clocks / predicted - 1):+.2f} %)")
+    table.add_section()
+    for cause, count in figures["causes"].items():
+        table.add_row(f"  {cause.replace('_', ' ')}", _percent(count / (clocks * figures["channels"])))
+
+
 def decode_table(report):
     """The closing table of ``headrace run``."""
     title = f"{escape(report.model)} on {report.preset}, {report.channels} channels"
-    table = Table(title=title, show_header=False, min_width=60)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    steps = max(1, report.decode_steps)
+    table = two_columns(title, min_width=60)
     table.add_row("answer", escape(report.text.strip()))
     table.add_row("tokens", f"{report.prompt_tokens} prompt, {len(report.tokens)} generated")
     table.add_row("load", report.load)
     table.add_section()
     table.add_row("clocks, whole run", f"{report.clocks:,}")
     if report.decode_steps:
-        table.add_row("clocks a token", f"{report.decode_clocks / steps:,.0f}")
-        table.add_row("bytes a token", f"{report.bytes / steps:,.0f}")
-        table.add_row("bus busy", _percent(report.bus_busy))
-        table.add_row("model MBU", _percent(report.model_mbu))
-        table.add_row("goodput", _percent(report.goodput))
-        difference = report.decode_clocks / report.predicted_clocks - 1
-        table.add_row("clocks a token, roofline", f"{report.predicted_clocks / steps:,.0f} ({100 * difference:+.2f} %)")
-        table.add_section()
-        total = sum(report.causes.values())
-        for cause, clocks in report.causes.items():
-            table.add_row(f"  {cause.replace('_', ' ')}", _percent(clocks / total))
+        _add_steps(table, vars(report))
         table.add_row("  sum", _percent(sum(report.causes.values()) / (report.decode_clocks * report.channels)))
     table.add_section()
     table.add_row("memory rules broken", str(report.violations), style="red" if report.violations else None)
@@ -167,11 +178,9 @@ def decode_table(report):
 
 def shape_table(figures):
     """The closing table of a shape run (:mod:`sim.commands.shape_run`)."""
-    channels, clocks, steps = figures["channels"], figures["decode_clocks"], figures["decode_steps"]
-    title = f"{escape(figures['model'])} on {figures['preset']}, {channels} channels, context {figures['context']:,}"
-    table = Table(title=title, show_header=False, min_width=60)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
+    title = (f"{escape(figures['model'])} on {figures['preset']}, {figures['channels']} channels, "
+             f"context {figures['context']:,}")
+    table = two_columns(title, min_width=60)
     if figures["overrides"]:
         table.add_row("overrides", ", ".join(f"{name}={value}" for name, value in figures["overrides"].items()))
     table.add_row("contents", f"generated, seed {figures['seed']}; golden model not run")
@@ -179,17 +188,7 @@ def shape_table(figures):
     if figures["composed_layers"]:
         table.add_row("layers composed", f"{figures['composed_layers']}, each {figures['layer_clocks']:,.0f} clocks")
     table.add_section()
-    table.add_row("clocks a token", f"{clocks / steps:,.0f}")
-    table.add_row("bytes a token", f"{figures['bytes'] / steps:,.0f}")
-    table.add_row("bus busy", _percent(figures["bus_busy"]))
-    table.add_row("model MBU", _percent(figures["model_mbu"]))
-    table.add_row("goodput", _percent(figures["goodput"]))
-    table.add_row("tokens a second", f"{figures['tokens_per_second']:,.2f}")
-    predicted = figures["predicted_clocks"]
-    table.add_row("clocks a token, roofline", f"{predicted / steps:,.0f} ({100 * (clocks / predicted - 1):+.2f} %)")
-    table.add_section()
-    for cause, count in figures["causes"].items():
-        table.add_row(f"  {cause.replace('_', ' ')}", _percent(count / clocks / channels))
+    _add_steps(table, figures)
     table.add_section()
     table.add_row("memory rules broken", str(figures["violations"]))
     speed = figures["clocks_per_host_second"] / 1000
@@ -199,9 +198,7 @@ def shape_table(figures):
 
 def figures_table(title, figures):
     """A bench's figures, name and value; causes are shown as shares."""
-    table = Table(title=title, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
+    table = two_columns(title)
     for name, value in figures.items():
         if name == "causes":
             total = sum(value.values()) or 1

@@ -8,6 +8,7 @@ from rich.table import Table
 from firmware.errors import UserError
 from hw.config import Config
 from sim.catalogue import find_model
+from sim.report import two_columns
 from sim.roofline.accelerator import accelerate
 from sim.roofline.devices import DEVICES, Device, preset_device
 from sim.roofline.measurements import read_run
@@ -74,16 +75,9 @@ def check(request, model):
             raise UserError(f"--bandwidth {bandwidth:g}: give GB/s, more than 0 and less than 1000000")
 
 
-def two_columns(title):
-    table = Table(title=title, show_header=False, min_width=72)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    return table
-
-
 def model_table(model, weights, kv, request, step, resident):
     """Sizes, bytes and operations of a step."""
-    table = two_columns(f"{model.name}, {request.context:,} tokens, batch {request.batch}")
+    table = two_columns(f"{model.name}, {request.context:,} tokens, batch {request.batch}", min_width=72)
     read = model.streamed_parameters / 1e9
     table.add_row("parameters", f"{model.parameters / 1e9:,.3f} billion, {read:,.3f} billion read a token")
     table.add_row("weights; KV", f"{weights}; {kv.name}")
@@ -98,7 +92,7 @@ def model_table(model, weights, kv, request, step, resident):
 
 def accelerator_table(config, speed, batch, resident):
     """Predicted clocks of the accelerator and what they are made of."""
-    table = two_columns(f"Headrace {config.name}, {config.channels} channels: prediction")
+    table = two_columns(f"Headrace {config.name}, {config.channels} channels: prediction", min_width=72)
     table.add_row("clocks a token", f"{speed.clocks:,.0f}")
     table.add_row("  memory roof", f"{speed.roof_clocks:,.0f}")
     for cause, clocks in sorted(speed.lost.items(), key=lambda item: -item[1]):
