@@ -162,7 +162,7 @@ def sweep(
     cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler to use instead.")] = None,
     json_path: Json = None,
 ):
-    """Predict many points in parallel; a sweep that was stopped goes on where it was."""
+    """Predict or simulate many points in parallel; a sweep that was stopped goes on where it was."""
     from sim.commands import sweep as sweep_command  # libraries that the other commands need not wait for
     check_json(json_path)
     figures, good = sweep_command.run(file, jobs, cluster, Console())

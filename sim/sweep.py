@@ -7,6 +7,8 @@ The file has tables ``[[grid]]``; a field is a value or a list of values, and ev
     model = ["llama-3.1-8b", "llama-3.1-70b"]
     context = [1024, 8192]
     set.fifo_beats = [256, 512]
+
+A point is predicted; one with ``layers`` is simulated too.
 """
 
 import hashlib
@@ -30,7 +32,7 @@ SOURCES = ("hw", "firmware", "sim")
 
 @dataclass(frozen=True)
 class Point:
-    """What one prediction is of; the fields are the options of ``headrace roofline``."""
+    """What is worked out; the fields are the options of ``headrace roofline`` and ``headrace bench decode``."""
 
     model: str
     preset: str = "demo"
@@ -39,6 +41,9 @@ class Point:
     batch: int = 1
     weights: str | None = None
     kv: str = "KV8"
+    layers: int | None = None  # to simulate; None: the point is only predicted
+    steps: int = 2  # to simulate
+    seed: int = 0  # of the simulation's contents
 
     def config(self):
         """The preset with its overrides; :class:`hw.config.ConfigError`."""
@@ -60,7 +65,8 @@ def code_digest():
     return sources_digest(SOURCES, (".py", ".json", ".csv", ".rdl")).digest()
 
 
-FIELDS = {"model": str, "preset": str, "context": int, "batch": int, "weights": str, "kv": str}
+FIELDS = {"model": str, "preset": str, "context": int, "batch": int, "weights": str, "kv": str, "layers": int,
+          "steps": int, "seed": int}
 """Fields of a grid beside ``set``, and the type of their values."""
 
 

@@ -1,4 +1,4 @@
-"""``headrace sweep``: predictions of many points in parallel; what is known from an earlier sweep is not done again."""
+"""``headrace sweep``: many points in parallel, predicted or simulated; what an earlier sweep did is not done again."""
 
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -10,24 +10,32 @@ from rich.table import Table
 
 from firmware.errors import UserError
 from hw.config import ConfigError
-from sim.commands.roofline import Request
-from sim.commands.roofline import run as run_roofline
+from sim.commands import roofline, shape_run
 from sim.sweep import Results, read_points
+from sim.system.simulator import SimulationError
 
 __all__ = ["run"]
 
 
-def predict(point):
-    """(figures, None) of ``headrace roofline`` for *point*, or (None, what is wrong with it)."""
-    request = Request(point.config(), point.model, point.context, point.batch, point.weights, point.kv)
+def work_out(point):
+    """(figures, None) of ``headrace roofline`` for *point*, or (None, what is wrong with it).
+
+    The figures of ``headrace bench decode --model`` are under ``simulated`` in them; None for a point without layers.
+    """
+    config, console = point.config(), Console(quiet=True)
     try:
-        return run_roofline(request, Console(quiet=True)), None
-    except (UserError, ConfigError) as error:
+        figures = roofline.run(roofline.Request(config, point.model, point.context, point.batch, point.weights,
+                                                point.kv), console)
+        simulated = point.layers and shape_run.run(
+            shape_run.Request(config, point.model, point.context, point.layers, point.steps, point.batch,
+                              point.weights, point.seed), console)
+    except (UserError, ConfigError, SimulationError) as error:
         return None, str(error)
+    return figures | {"simulated": simulated}, None
 
 
 def numbered(number, point):
-    return number, *predict(point)
+    return number, *work_out(point)
 
 
 def run(path, jobs, cluster, console):
@@ -80,11 +88,17 @@ def sweep_table(rows):
         changes = "".join(f" {field}={number}" for field, number in point["overrides"].items())
         cells = [point["preset"] + changes, point["model"], f"{point['context']:,}", str(point["batch"])]
         if row["error"]:
-            table.add_row(*cells[:2], *cells[2:], "", row["error"], style="red")
+            table.add_row(*cells, "", row["error"], style="red")
             continue
-        speed = row["figures"]["accelerator"]
-        note = " (analytic)" if speed["analytic"] else ""
-        table.add_row(*cells, f"{speed['tokens_per_second']:,.2f}", f"{100 * speed['model_mbu']:.2f} %{note}")
+        predicted, simulated = row["figures"]["accelerator"], row["figures"]["simulated"]
+        table.add_row(*cells, *speed(predicted, " (analytic)" if predicted["analytic"] else ""))
+        if simulated:
+            table.add_row("", "  simulated", "", "", *speed(simulated))
     known = sum(row["kept"] for row in rows)
     table.caption = f"{len(rows)} points, {known} known from before. analytic: beyond the hardware, from bytes alone."
     return table
+
+
+def speed(figures, note=""):
+    """Two cells: tokens a second and model MBU."""
+    return f"{figures['tokens_per_second']:,.2f}", f"{100 * figures['model_mbu']:.2f} %{note}"

@@ -14,7 +14,7 @@ GRID = """
 preset = "bertha500"
 model = ["SmolLM2-135M", "Llama-3.1-8B"]
 context = [64, 128]
-set.fifo_beats = 512
+set.fifo_beats = 256
 
 [[grid]]
 model = "SmolLM2-135M"
@@ -40,7 +40,7 @@ def test_points(grid):
     points = read_points(grid)
     assert [(p.preset, p.model, p.context) for p in points[2:]] == [
         ("bertha500", "Llama-3.1-8B", 64), ("bertha500", "Llama-3.1-8B", 128), ("demo", "SmolLM2-135M", 1024)]
-    assert points[0].config().fifo_beats == 512
+    assert points[0].config().fifo_beats == 256
     assert len({point.key() for point in points}) == 5
     grid.write_text(GRID + GRID)
     assert read_points(grid) == points
@@ -61,7 +61,7 @@ def test_a_stopped_sweep_goes_on(grid, monkeypatch):
         done.append(point)
         return kept, None
     with monkeypatch.context() as patch:
-        patch.setattr(sweep, "predict", stopping)
+        patch.setattr(sweep, "work_out", stopping)
         with pytest.raises(KeyboardInterrupt):
             swept(grid)
     assert sum(Results().get(point) is not None for point in points) == 3
@@ -82,6 +82,21 @@ def test_cluster_gives_the_same(grid):
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
         there = swept(grid, cluster=cluster.scheduler_address)[1]
     assert there == here
+
+
+def test_a_point_with_layers_is_simulated(grid, monkeypatch):
+    asked = []
+
+    def simulated(request, console):
+        asked.append(request)
+        return {"tokens_per_second": 12.5, "model_mbu": 0.75}
+    monkeypatch.setattr(sweep.shape_run, "run", simulated)
+    grid.write_text('[[grid]]\nmodel = "SmolLM2-135M"\ncontext = 64\nlayers = [2, 3]\nsteps = 1\nseed = 4\n')
+    text, rows, good = swept(grid)
+    assert good and "75.00 %" in text and "12.50" in text
+    assert [(each.layers, each.steps, each.seed, each.context) for each in asked] == [(2, 1, 4, 64), (3, 1, 4, 64)]
+    assert rows[0]["figures"]["simulated"]["model_mbu"] == 0.75 and rows[0]["figures"]["accelerator"]
+    assert swept(grid)[1][0]["kept"] and len(asked) == 2
 
 
 def test_a_point_that_cannot_be_is_a_row(grid):
