@@ -196,18 +196,18 @@ def stop(*_):
 
 
 def main():
-    """Entry point: 0, 1 for a result that is wrong, 2 for what the user can put right (one line on stderr).
+    """Exit with 0, 1 for a result that is wrong, 2 for what the user can put right (one line on stderr).
 
-    Without words it prints the help.
+    Without words it prints the help. Ctrl-C raises KeyboardInterrupt, once what was in work is cleaned up.
     """
     signal.signal(signal.SIGTERM, stop)
     errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     warnings.simplefilter("ignore", UnusedElaboratable)  # an interrupted generation leaves components behind
     try:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0
-        if code != INTERRUPTED:
-            sys.exit(code)
-        errors.print("headrace: interrupted; nothing half-made is kept, run the command again")
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        sys.exit(code)
     except (UserError, ConfigError) as error:
         errors.print(f"headrace: {error}")
     except typer.TyperException as error:

@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import sys
 import time
 
 import pytest
 
 from sim import cli, model_fetch
+from sim.__main__ import main
 from sim.commands import decode
 from sim.random_model import RandomLlama, write_model
 from sim.report import Report
@@ -24,7 +26,7 @@ def headrace(monkeypatch, capsys):
     def command(*words):
         monkeypatch.setattr("sys.argv", ["headrace", *map(str, words)])
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            main()
         return end.value.code, capsys.readouterr().err
     return command
 
@@ -113,7 +115,19 @@ def test_interrupted(headrace, model, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
     monkeypatch.setattr(decode, "read_model", interrupt)
-    refused(headrace("run", "--model", model), "interrupted", "again")
+    assert headrace("run", "--model", model) == (
+        130, "headrace: interrupted; nothing half-made is kept, run the command again\n")
+
+
+def test_interrupted_while_libraries_are_imported(headrace, monkeypatch):
+    class Interrupt:
+        def find_spec(self, name, *_):
+            if name == "sim.cli":
+                raise KeyboardInterrupt
+    monkeypatch.delitem(sys.modules, "sim.cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupt()])
+    code, text = headrace("run")
+    assert code == 130 and len(text.splitlines()) == 1
 
 
 def test_terminated_run_keeps_nothing(headrace, model, monkeypatch, tmp_path):
@@ -149,7 +163,7 @@ def test_download(headrace, monkeypatch, tmp_path):
         raise KeyboardInterrupt
     (tmp_path / model_fetch.MODEL_NAME).write_bytes(b"damaged")
     monkeypatch.setattr(model_fetch, "_download", interrupted)
-    refused(headrace("run"), "interrupted")
+    assert headrace("run")[0] == 130
     assert sorted(path.name for path in tmp_path.iterdir()) == [model_fetch.MODEL_NAME, "download.lock"]
 
 
