@@ -64,7 +64,8 @@ def run(request, console):
         raise UserError(f"--context {request.context}: {request.steps} steps are measured, with older tokens before "
                         f"them; give {request.steps + 1} or more")
     counts = layers_to_run(request.layers or layout.shape.layers, layout.shape.layers)
-    result = simulate_shape(layout, counts, first, request.steps, request.seed, console=console)
+    result = simulate_shape(layout, counts, first, request.steps, request.seed, console=console,
+                            trained=True)
     return figures(request, model, layout, first, result)
 
 

@@ -29,8 +29,10 @@ SYSTEM_WAIVED = (*WAIVED, "UNUSEDSIGNAL", "UNOPTFLAT")
 FEW_CHANNELS = 8
 """With more channels than these, their code must be shared: 32 copies take an hour to compile and leave every cache."""
 
-SHARED = ["-fno-table", "-fno-dfg"]
-"""Optimisations of Verilator that name variables after the instance that they are in, which keeps copies apart."""
+SHARED = ["-fno-table", "-fno-dfg", "--unroll-count", "1"]
+"""Without optimisations of Verilator that name variables after the instance that they are in, which keeps copies
+apart; and with the loops of ``initial`` blocks, of which each instance has its own, left as they are.
+"""
 
 
 def system_program(config, *, timing=None, device=None, stalls=0, memory_port=False, opt="-O2", jobs=2,
