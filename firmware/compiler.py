@@ -7,17 +7,10 @@ import numpy as np
 
 from firmware.errors import UserError
 from firmware.layout import LAYER_ROLES, Layout, plan_layout, shape_of
-from firmware.program import (
-    Program,
-    access,
-    execute_end,
-    execute_loop,
-    execute_next,
-    slice_record,
-    vector_record,
-)
+from firmware.program import Program
+from firmware.step_program import access_program, execute_program
 from hw.host.register_map import register_map
-from hw.isa import AccessKind, Condition, Format, Index, Region, RowScale, SliceKind, VectorKind
+from hw.isa import Format
 
 __all__ = ["Compiled", "build_program", "compile_layout", "compile_model", "weight_exponents"]
 
@@ -83,89 +76,5 @@ def model_registers(layout, eps):
 
 
 def build_program(layout, exponents):
-    """The :class:`Program` of one token.
-
-    Vector records come before the slice records that feed them, so that the engine never waits for a full queue whose
-    reader waits for a record behind.
-    """
+    """The :class:`Program` of one token; :class:`UserError` if it does not fit the program memories."""
     return Program(tuple(access_program(layout)), tuple(execute_program(layout, exponents)))
-
-
-def attention_order(kv_heads):
-    """(phase, KV head) in stream order: K of the next head before V of this one, while the maximum merges."""
-    yield "K", 0
-    for head in range(1, kv_heads):
-        yield "K", head
-        yield "V", head - 1
-    yield "V", kv_heads - 1
-
-
-def access_program(layout):
-    """Yields the access records of a token."""
-    def vector(vectors, index, first=0, **fields):
-        return access(AccessKind.VECTOR, beats=vectors.stride, base=vectors.base + first * vectors.stride, index=index,
-                      stride=vectors.stride, **fields)
-
-    def weights(role, **fields):
-        share = layout.shares[role]
-        return access(AccessKind.WEIGHTS, format=share.format, beats=share.beats, base=share.base, **fields)
-
-    def layer_weights(role):
-        return weights(role, index=Index.LAYER, stride=layout.layer_stride)
-
-    yield vector(layout.rope, Index.POSITION)
-    yield vector(layout.attn_norm, Index.NONE)
-    yield vector(layout.embedding, Index.TOKEN, wait_token=1)
-    yield access(AccessKind.LOOP, beats=layout.shape.layers)
-    yield access(AccessKind.TABLE, beats=layout.table_stride, base=layout.table_base, index=Index.LAYER,
-                 stride=layout.table_stride)
-    for role in ("q", "k", "v"):
-        yield layer_weights(role)
-    yield vector(layout.ffn_norm, Index.LAYER)
-    yield vector(layout.attn_norm, Index.LAYER, first=1)
-    for phase, head in attention_order(layout.shape.kv_heads):
-        yield access(AccessKind.KV_K if phase == "K" else AccessKind.KV_V, head=head)
-    for role in ("o", "gate_up", "down"):
-        yield layer_weights(role)
-    yield access(AccessKind.NEXT)
-    yield weights("head", condition=Condition.WITH_HEAD)
-    yield access(AccessKind.END)
-
-
-def execute_program(layout, exponents):
-    """Yields the execute records of a token."""
-    shape = layout.shape
-
-    def load(kind, vectors, **fields):
-        yield vector_record(kind, count=vectors.elements, **fields)
-        yield slice_record(SliceKind.BYPASS, rows=vectors.stride)
-
-    def matrix(role, kind, region, fence, condition=Condition.ALWAYS, **fields):
-        share = layout.shares[role]
-        fields |= {"region": region, "weight_exponent": exponents[role]}
-        yield vector_record(kind, condition, count=share.results, **fields)
-        yield slice_record(SliceKind.MATRIX, condition, format=share.format, region=region, take_fence=fence,
-                           rows=share.rows, blocks=share.blocks, weight_exponent=exponents[role])
-
-    yield from load(VectorKind.LOAD_ROPE, layout.rope)
-    yield from load(VectorKind.LOAD_NORM, layout.attn_norm, slot=0)
-    yield from load(VectorKind.EMBED, layout.embedding, slot=0)
-    yield execute_loop(shape.layers)
-    yield from matrix("q", VectorKind.QUERY, Region.HIDDEN, 1, scale=RowScale.NORM_QUERY)
-    yield from matrix("k", VectorKind.KEY, Region.HIDDEN, 0, scale=RowScale.NORM)
-    yield from matrix("v", VectorKind.VALUE, Region.HIDDEN, 0, scale=RowScale.NORM)
-    yield from load(VectorKind.LOAD_NORM, layout.ffn_norm, slot=1)
-    yield from load(VectorKind.LOAD_NORM, layout.attn_norm, slot=0)
-    yield vector_record(VectorKind.ATTENTION, count=shape.heads * shape.head_dim)
-    for number, (phase, head) in enumerate(attention_order(shape.kv_heads)):
-        yield slice_record(SliceKind.KEYS if phase == "K" else SliceKind.VALUES, region=Region.QUERY, head=head,
-                           take_fence=int(number == 0))
-    yield from matrix("o", VectorKind.RESIDUAL, Region.ATTENTION, 1, slot=1)
-    yield from matrix("gate_up", VectorKind.GLU, Region.HIDDEN, 1, scale=RowScale.NORM)
-    yield from matrix("down", VectorKind.RESIDUAL, Region.FFN, 1, slot=0)
-    yield execute_next()
-    yield from matrix("head", VectorKind.HEAD, Region.HIDDEN, 1, Condition.WITH_HEAD, scale=RowScale.NORM)
-    yield slice_record(SliceKind.BYPASS, Condition.WITHOUT_HEAD, region=Region.HIDDEN, take_fence=1)
-    yield execute_end()
-
-

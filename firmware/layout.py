@@ -8,13 +8,18 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from firmware.errors import UserError
+from firmware.experts import draw_experts
 from hw.config import BEAT_BYTES, BLOCK, Config
 from hw.isa import Format
 
-__all__ = ["LAYER_ROLES", "SUPERBLOCK", "Layout", "ModelShape", "Share", "Vectors", "plan_layout", "shape_of"]
+__all__ = ["EXPERT_ROLES", "LAYER_ROLES", "SUPERBLOCK", "Layout", "ModelShape", "Share", "Vectors", "plan_layout",
+           "shape_of"]
 
 LAYER_ROLES = ("q", "k", "v", "o", "gate_up", "down")
 """Matrices of a layer in the order in which they are read."""
+
+EXPERT_ROLES = ("gate_up", "down")
+"""Matrices that each expert has, if there are experts."""
 
 SUPERBLOCK = {Format.Q4_0: 16, Format.Q4_1: 8, Format.Q8_0: 16}
 """Blocks whose scales (and minima) fill one scale beat."""
@@ -28,7 +33,11 @@ ALIGNMENT = 128
 
 @dataclass(frozen=True)
 class ModelShape:
-    """Sizes of a llama and the format of each role's matrices: all that layout and traffic depend on."""
+    """Sizes of a llama and the format of each role's matrices: all that layout and traffic depend on.
+
+    With experts, ``ffn`` is the width of one. ``attention_only``: a step's layers are attention and nothing else, with
+    queries of the step and K and V of the layer from the embedding, by matrices as narrow as ``hidden``.
+    """
 
     hidden: int
     heads: int
@@ -38,7 +47,33 @@ class ModelShape:
     vocab: int
     layers: int
     context: int
-    formats: dict  # role of LAYER_ROLES, and "head", to Format
+    formats: dict  # role of ``roles``, and "head", to Format
+    experts: int = 0  # of a layer; 0: one feed-forward for all tokens
+    chosen: int = 0  # experts that a token goes through
+    attention_only: bool = False
+
+    @property
+    def roles(self):
+        """Matrices of a layer in the order in which they lie in memory; those of EXPERT_ROLES for each expert."""
+        if self.attention_only:
+            return LAYER_ROLES[:3]
+        return (*LAYER_ROLES[:4], "router", *EXPERT_ROLES) if self.experts else LAYER_ROLES
+
+    @property
+    def once(self):
+        """Roles of which there is one matrix, not one a layer."""
+        return ("q", "head") if self.attention_only else ("head",)
+
+    def reads(self, role):
+        """Matrices of *role* that a step with head streams."""
+        if role in self.once:
+            return 1
+        return self.layers * (self.chosen if self.experts and role in EXPERT_ROLES else 1)
+
+    @property
+    def norms(self):
+        """Vectors of norm weights (attention and output, feed-forward)."""
+        return (1, 0) if self.attention_only else (self.layers + 1, self.layers)
 
     @property
     def group(self):
@@ -55,7 +90,8 @@ class ModelShape:
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         return {"q": (queries, self.hidden), "k": (keys, self.hidden), "v": (keys, self.hidden),
                 "o": (self.hidden, queries), "gate_up": (2 * self.ffn, self.hidden),
-                "down": (self.hidden, self.ffn), "head": (self.vocab, self.hidden)}[role]
+                "down": (self.hidden, self.ffn), "router": (self.experts, self.hidden),
+                "head": (self.vocab, self.hidden)}[role]
 
 
 def shape_of(model):
@@ -69,7 +105,7 @@ def shape_of(model):
 class Share:
     """One channel's part of a matrix: rows packed as one run of blocks, scale beats before their data beats."""
 
-    base: int  # beat address in layer 0
+    base: int  # beat address in layer 0, of expert 0
     format: Format
     results: int  # rows of the whole matrix
     rows: int  # rows of a channel, zero rows at the end included
@@ -111,6 +147,9 @@ class Layout:
     context: int  # tokens
     shares: dict  # role to Share
     layer_stride: int  # beats from a layer's matrices to the next layer's
+    expert_stride: int  # beats from an expert's matrices to the next expert's; 0 without experts
+    expert_seed: int  # that ``drawn`` comes from
+    drawn: tuple  # of each layer, the experts that its tokens go through, in their order; () without experts
     attn_norm: Vectors  # of each layer, then the output norm
     ffn_norm: Vectors
     rope: Vectors  # of each position
@@ -135,9 +174,14 @@ class Layout:
 
         Addresses stay those of the whole model.
         """
-        return replace(self, shape=replace(self.shape, layers=layers),
-                       attn_norm=replace(self.attn_norm, count=layers + 1),
-                       ffn_norm=replace(self.ffn_norm, count=layers))
+        shape = replace(self.shape, layers=layers)
+        attn_norms, ffn_norms = shape.norms
+        return replace(self, shape=shape, attn_norm=replace(self.attn_norm, count=attn_norms),
+                       ffn_norm=replace(self.ffn_norm, count=ffn_norms), drawn=self.drawn[:layers])
+
+    def offset(self, layer, expert=0):
+        """Beats from the share of a matrix in layer 0, of expert 0, to that in *layer*, of *expert*."""
+        return layer * self.layer_stride + expert * self.expert_stride
 
 
 class Allocator:
@@ -156,17 +200,21 @@ class Allocator:
         return Vectors(self.take(stride * count), stride, elements, count)
 
 
-def plan_layout(shape, config, context=None):
+def plan_layout(shape, config, context=None, seed=0):
     """The :class:`Layout` of a model of *shape* for *context* tokens (default: all that model and preset allow).
+
+    *seed*: of the experts that are drawn.
 
     Raises :class:`UserError` with the numbers if the model or the context does not fit the preset.
     """
     context = check(shape, config, context)
     space = Allocator()
     shares, layer_base, layer_stride = {}, space.take(0), 0
-    for role in LAYER_ROLES:
+    for role in shape.roles:
         shares[role] = share(shape, role, layer_base + layer_stride, config.channels)
         layer_stride += shares[role].beats
+    expert_stride = sum(shares[role].beats for role in EXPERT_ROLES) if shape.experts else 0
+    layer_stride += max(0, shape.experts - 1) * expert_stride
     space.take(layer_stride * shape.layers)
     shares["head"] = share(shape, "head", space.take(0), config.channels)
     space.take(shares["head"].beats)
@@ -177,10 +225,11 @@ def plan_layout(shape, config, context=None):
     pages = ceil(context / config.page_tokens)
     table_stride = ceil(pages * 4 / BEAT_BYTES)
     logits_beats = ceil(shape.vocab * 4 / BEAT_BYTES / config.channels)
+    attn_norms, ffn_norms = shape.norms
     layout = Layout(
-        config, shape, context, shares, layer_stride,
-        attn_norm=space.vectors(shape.hidden, shape.layers + 1, config.channels),
-        ffn_norm=space.vectors(shape.hidden, shape.layers, config.channels),
+        config, shape, context, shares, layer_stride, expert_stride, seed, draw_experts(shape, seed),
+        attn_norm=space.vectors(shape.hidden, attn_norms, config.channels),
+        ffn_norm=space.vectors(shape.hidden, ffn_norms, config.channels),
         rope=space.vectors(shape.head_dim, context, config.channels),
         embedding=space.vectors(shape.hidden, shape.vocab, config.channels),
         table_base=space.take(table_stride * shape.layers), table_stride=table_stride,
@@ -217,6 +266,10 @@ def check(shape, config, context):
                             f"larger preset, or --set {name}={value}")
     if shape.head_blocks not in (1, 2, 4, 8):
         raise UserError(f"the model's head width is {shape.head_dim}, not 32, 64, 128 or 256: choose another model")
+    if shape.chosen > 1 and shape.ffn > config.attention_blocks * BLOCK:
+        raise UserError(f"the model's experts are {shape.ffn} wide, and operand region ATTENTION of preset "
+                        f"{config.name}, which every second one uses, {config.attention_blocks * BLOCK}: choose a "
+                        "larger preset, or --set max_group to more")
     if shape.layers > 255:
         raise UserError(f"the model has {shape.layers} layers; the layer loop counts to 255: choose another model")
     largest = min(config.max_context, shape.context)

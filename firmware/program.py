@@ -11,6 +11,7 @@ from hw.isa import (
     ExecuteKind,
     ExecuteRecord,
     Index,
+    Region,
     SliceKind,
     SliceRecord,
     VectorKind,
@@ -32,7 +33,8 @@ class Program:
         for name in ("access", "execute"):
             count = len(getattr(self, name))
             if count > PROGRAM_DEPTH:
-                raise ValueError(f"the {name} program has {count} records; its memory holds {PROGRAM_DEPTH}")
+                raise UserError(f"the {name} program has {count} records; its memory holds {PROGRAM_DEPTH}: choose "
+                                "fewer layers, as those of models with experts are not looped, or fewer KV heads")
 
     def listing(self):
         """Both programs as text, a record a line."""
@@ -174,6 +176,8 @@ def _vector_text(item):
     text = f"{item.kind.name} {item.count}"
     if item.kind in (VectorKind.LOAD_NORM, VectorKind.EMBED, VectorKind.RESIDUAL):
         text += f" norm slot {item.slot}"
+    if item.kind is VectorKind.GLU:
+        text += f" to {Region.ATTENTION.name if item.slot else Region.FFN.name}"
     if item.kind not in (VectorKind.LOAD_NORM, VectorKind.LOAD_ROPE, VectorKind.EMBED, VectorKind.ATTENTION):
         text += f" of {item.region.name}, scale {item.scale.name}, E_w {item.weight_exponent}"
     return text

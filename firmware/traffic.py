@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import ceil
 
-from firmware.layout import DATA_BYTES, LAYER_ROLES, SUPERBLOCK
+from firmware.layout import DATA_BYTES, SUPERBLOCK
 from hw.config import BEAT_BYTES, BLOCK
 
 __all__ = ["StepTraffic", "step_traffic"]
@@ -65,7 +65,7 @@ def step_traffic(layout, position, head=True, logits=False):
     shape, config = layout.shape, layout.config
     channels, layers = config.channels, shape.layers
     slot, owner = divmod(position, channels)
-    counts = {role: layers for role in LAYER_ROLES} | {"head": int(head)}
+    counts = {role: shape.reads(role) for role in shape.roles} | {"head": int(head)}
     weights = sum(layout.shares[role].beats * count for role, count in counts.items())
     blocks = [(layout.shares[role].results * layout.shares[role].blocks * count, layout.shares[role].format)
               for role, count in counts.items()]

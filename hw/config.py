@@ -122,6 +122,12 @@ class Config:
         return self.max_head_dim // BLOCK
 
     @property
+    def attention_blocks(self):
+        """Operand blocks of region ATTENTION: attention's output, or what one of two experts gives its down matrix."""
+        widest = max(self.max_hidden, self.max_ffn) // BLOCK
+        return min(self.max_kv_heads * self.max_group * self.head_blocks, widest)
+
+    @property
     def query_blocks(self):
         """Query blocks of one pool row: every pass of every KV head."""
         return self.max_kv_heads * self.max_passes * self.head_blocks

@@ -73,7 +73,7 @@ class Region(enum.Enum, shape=2):
     """Operand regions of a slice's operand memory; each has its own fence counter."""
 
     HIDDEN = 0  # normed hidden state: operand of Q, K, V, gate, up and the LM head
-    ATTENTION = 1  # attention output: operand of O
+    ATTENTION = 1  # attention output: operand of O; after O, a second operand of down
     FFN = 2  # SiLU(gate) * up: operand of down
     QUERY = 3  # query heads
 
@@ -120,8 +120,10 @@ class VectorKind(enum.Enum, shape=4):
     VALUE = 5  # row results: scale, quantise to 8 bits, to slices and KV writers
     ATTENTION = 6  # merged heads: normalise by the softmax sum, quantise to ATTENTION
     RESIDUAL = 7  # row results: add to the residual; norm weights of ``slot``; operand to HIDDEN
-    GLU = 8  # row results, gate and up groups in turn: SiLU(gate) * up, quantise to FFN
+    GLU = 8  # row results, gate and up groups in turn: SiLU(gate) * up, quantise to FFN, or with ``slot`` to ATTENTION
     HEAD = 9  # row results: scale, argmax, logits to memory when asked for
+    ADD = 10  # row results: add to the residual, and nothing else: no norm, no operand
+    ROUTER = 11  # row results, scores of experts: dropped, as the program has chosen the experts already
 
 
 class RowScale(enum.Enum, shape=2):
@@ -135,7 +137,7 @@ class RowScale(enum.Enum, shape=2):
 VectorRecord = StructLayout({
     "kind": VectorKind,
     "scale": RowScale,
-    "slot": 1,  # norm weight buffer
+    "slot": 1,  # norm weight buffer; of GLU the region
     "count": 20,  # elements; for GLU gate and up together
     "weight_exponent": 5,  # E_w of the rows' matrix
     "region": Region,  # operand that the rows were computed with (its largest exponent scales the results)

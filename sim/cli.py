@@ -89,7 +89,9 @@ def bench(
     batch: Annotated[int, typer.Option(help="With --model: sequences; 1.")] = 1,
     weights: Annotated[str | None, typer.Option(metavar="TYPE[,ROLE=TYPE]", help="With --model: types of the "
                                                 "weights.")] = None,
-    seed: Annotated[int, typer.Option(help="With --model: seed of contents and of the order of KV pages.")] = 0,
+    seed: Annotated[int, typer.Option(help="With --model: seed of contents, of the order of KV pages and of the "
+                                      "experts that are drawn.")] = 0,
+    part: Annotated[str, typer.Option(help="With --model: what of each layer; all, or attention alone.")] = "all",
     preset_name: Preset = "demo",
     overrides: Override = (),
     json_path: Json = None,
@@ -98,14 +100,15 @@ def bench(
     check_json(json_path)
     config = configuration(preset_name, overrides)
     if model is None:
-        given = {"--context": context, "--layers": layers, "--weights": weights}
+        given = {"--context": context, "--layers": layers, "--weights": weights,
+                 "--part": None if part == "all" else part}
         for option, value in given.items():
             if value is not None:
                 raise UserError(f"{option} {value}: it belongs to --model, which is not given")
         figures, good = bench_command.run(name, config, Console())
     elif name == "decode":
         request = shape_run.Request(config, model, 1024 if context is None else context, layers, steps, batch, weights,
-                                    seed)
+                                    seed, part)
         figures, good = bench_command.decode_shape(request, Console()), True
     else:
         raise UserError(f"--model {model}: bench {name} takes no model; decode does")

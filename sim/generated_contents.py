@@ -8,7 +8,7 @@ head has a large weight there. The rows of the other tokens' embeddings are neve
 import numpy as np
 
 from firmware.image import block_table, put, write_vectors
-from firmware.layout import DATA_BYTES, LAYER_ROLES, SUPERBLOCK
+from firmware.layout import DATA_BYTES, EXPERT_ROLES, SUPERBLOCK
 from hw.config import BEAT_BYTES
 from hw.isa import Format
 
@@ -46,7 +46,7 @@ class GeneratedContents:
         self.layout = layout
         self._rng = np.random.default_rng(seed)
         self._table = block_table(layout, seed if table_seed is None else table_seed)
-        self._pools = {role: self._pool(role) for role in (*LAYER_ROLES, "head")}
+        self._pools = {role: self._pool(role) for role in (*layout.shape.roles, "head")}
         self.token = layout.shape.vocab // 3
         self.exponents = {role: int(self._scales(role).max()) >> 10 & 31 for role in self._pools}
         loud = self._loud_scale(self._scales("head")[0]).view(np.uint16)
@@ -57,15 +57,22 @@ class GeneratedContents:
 
         These are steps of programs of up to *layers* layers. K and V of all older tokens are there.
         """
-        layout = self.layout
         for role, pool in self._pools.items():
-            for layer in range(1 if role == "head" else layers):
+            for number, beats in enumerate(self._places(role, layers)):
                 for channel, memory in enumerate(channels):
-                    offset = (layer * len(channels) + channel) * 11 % SUPERBLOCKS
-                    self._write_share(memory, role, layer * layout.layer_stride, np.roll(pool, -offset, axis=0))
+                    offset = (number * len(channels) + channel) * 11 % SUPERBLOCKS
+                    self._write_share(memory, role, beats, np.roll(pool, -offset, axis=0))
         self._let_token_win(channels)
         self._write_vectors(channels, layers, first, last)
         self._write_pages(channels, layers)
+
+    def _places(self, role, layers):
+        """Beats from the layout's share of *role* to each of its matrices that programs of *layers* layers read."""
+        layout = self.layout
+        if role in layout.shape.once:
+            return [0]
+        experts = layout.drawn[:layers] if layout.drawn and role in EXPERT_ROLES else [(0,)] * layers
+        return [layout.offset(layer, expert) for layer, chosen in enumerate(experts) for expert in chosen]
 
     def _pool(self, role):
         """Superblocks (SUPERBLOCKS, bytes) of a role: scales that keep row results around 1, and codes around 0.
@@ -121,8 +128,9 @@ class GeneratedContents:
 
     def _write_vectors(self, channels, layers, first, last):
         layout, shape, rng = self.layout, self.layout.shape, self._rng
-        for place, count in ((layout.attn_norm, layers + 1), (layout.ffn_norm, layers)):
-            write_vectors(place, 0, rng.uniform(0.5, 1.5, (count, shape.hidden)), channels)
+        read = layout.first_layers(layers)
+        for place in (read.attn_norm, read.ffn_norm):
+            write_vectors(place, 0, rng.uniform(0.5, 1.5, (place.count, shape.hidden)), channels)
         angles = rng.uniform(0, 2 * np.pi, (last - first + 1, shape.head_dim // 2))
         turns = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(len(angles), -1)
         write_vectors(layout.rope, first, turns, channels)

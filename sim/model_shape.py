@@ -6,7 +6,7 @@ Nothing here depends on a device or on stored weights.
 from dataclasses import dataclass
 
 from firmware.errors import UserError
-from firmware.layout import LAYER_ROLES, ModelShape
+from firmware.layout import EXPERT_ROLES, LAYER_ROLES, ModelShape
 from hw.isa import Format
 from sim.weight_types import FLOATS, WeightTypes, weight_type
 
@@ -184,14 +184,21 @@ class Model:
         :class:`UserError` if the hardware does not have what the model needs. Floats, and roles that mix types, are
         Q8_0 as in :func:`firmware.gguf_model.read_model`.
         """
-        weights = weights or self.weights
-        for present, what in ((self.experts, "routed experts"), (self.latent, "latent attention"),
+        weights, experts = weights or self.weights, self.experts
+        mixed = experts is not None and (experts.shared or experts.dense_layers)
+        for present, what in ((mixed, "layers or experts beside the routed ones"), (self.latent, "latent attention"),
                               (self.windowed, "a sliding window")):
             if present:
                 raise UserError(f"{self.name} has {what}, which the hardware does not: its prediction is analytic only")
-        formats = {role: stream_format(self.name, role, weights) for role in (*LAYER_ROLES, "head")}
-        return ModelShape(self.hidden, self.heads, self.kv_heads, self.head_dim, self.ffn, self.vocab, self.layers,
-                          self.context, formats)
+        sizes = self.hidden, self.heads, self.kv_heads, self.head_dim
+        outer = self.vocab, self.layers, self.context
+        formats = {role: stream_format(self.name, role, weights) for role in (*LAYER_ROLES, "head")
+                   if experts is None or role not in EXPERT_ROLES}
+        if experts is None:
+            return ModelShape(*sizes, self.ffn, *outer, formats)
+        formats |= dict.fromkeys(EXPERT_ROLES, stream_format(self.name, "experts", weights))
+        formats["router"] = stream_format(self.name, "router", weights)
+        return ModelShape(*sizes, experts.ffn, *outer, formats, experts.count, experts.chosen)
 
     def streamed_types(self):
         """:attr:`weights` as the hardware streams them, floats and mixed roles as Q8_0; as they are if it cannot."""
@@ -200,8 +207,10 @@ class Model:
         except UserError:
             return self.weights
         default = weight_type(formats["gate_up"].name)
-        return WeightTypes(default, {role: weight_type(f.name) for role, f in formats.items() if f.name != default.name
-                                     and role != "gate_up"})
+        named = {role: weight_type(f.name) for role, f in formats.items() if f.name != default.name}
+        if self.experts is not None and "router" not in named:
+            named["router"] = default  # without a name it would be a float
+        return WeightTypes(default, named)
 
 
 def stream_format(name, role, weights):

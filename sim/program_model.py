@@ -178,6 +178,12 @@ class ProgramModel:
     def _on_residual(self, record, y):
         self._renew(add(self._x, y), record.slot)
 
+    def _on_add(self, record, y):
+        self._x = add(self._x, y)
+
+    def _on_router(self, record, y):
+        """Nothing chooses by the scores."""
+
     def _renew(self, x, slot):
         """A new residual: its norm is the operand of what follows."""
         if slot not in self._norms:
@@ -238,7 +244,7 @@ class ProgramModel:
 
     def _on_glu(self, record, y):
         gate, up = y.reshape(-1, 2, self.config.lanes).swapaxes(0, 1).reshape(2, -1)
-        self._complete(Region.FFN, silu_mul(gate, up))
+        self._complete(Region.ATTENTION if record.slot else Region.FFN, silu_mul(gate, up))
 
     def _on_head(self, record, y):
         self._logits = y

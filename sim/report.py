@@ -145,7 +145,8 @@ def _add_steps(table, figures):
     table.add_row("bytes a token", f"{figures['bytes'] / steps:,.0f}")
     table.add_row("bus busy", _percent(figures["bus_busy"]))
     table.add_row("model MBU", _percent(figures["model_mbu"]))
-    table.add_row("goodput", _percent(figures["goodput"]))
+    if figures["goodput"] is not None:
+        table.add_row("goodput", _percent(figures["goodput"]))
     if "tokens_per_second" in figures:
         table.add_row("tokens a second", f"{figures['tokens_per_second']:,.2f}")
     table.add_row("clocks a token, roofline", f"{predicted / steps:,.0f} ({100 * (clocks / predicted - 1):+.2f} %)")
@@ -179,10 +180,14 @@ def decode_table(report):
 def shape_table(figures):
     """The closing table of a shape run (:mod:`sim.commands.shape_run`)."""
     title = (f"{escape(figures['model'])} on {figures['preset']}, {figures['channels']} channels, "
-             f"context {figures['context']:,}")
+             f"context {figures['context']:,}" + (", attention alone" if figures["part"] == "attention" else ""))
     table = two_columns(title, min_width=60)
     if figures["overrides"]:
         table.add_row("overrides", ", ".join(f"{name}={value}" for name, value in figures["overrides"].items()))
+    if figures["experts"]:
+        table.add_row("experts", "{chosen} of {count} in each layer".format(**figures["experts"]))
+    for number, text in enumerate(figures["left_out"]):
+        table.add_row("" if number else "left out", escape(text))
     table.add_row("contents", f"generated, seed {figures['seed']}; golden model not run")
     table.add_row("layers simulated", " and ".join(map(str, figures["simulated_layers"])) + f" of {figures['layers']}")
     if figures["composed_layers"]:

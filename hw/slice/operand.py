@@ -17,11 +17,9 @@ def region_blocks(config: Config):
 
     QUERY counts the blocks of one pool row: kv_heads * passes * head_blocks.
     """
-    widest = max(config.max_hidden, config.max_ffn) // BLOCK
-    attention = config.max_kv_heads * config.max_group * config.head_blocks
     return {
         Region.HIDDEN: config.max_hidden // BLOCK,
-        Region.ATTENTION: min(attention, widest),
+        Region.ATTENTION: config.attention_blocks,
         Region.FFN: config.max_ffn // BLOCK,
         Region.QUERY: config.query_blocks,
     }

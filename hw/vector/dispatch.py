@@ -55,16 +55,17 @@ class Dispatch(Component):
 
     A record starts when no record is in flight that it could overtake or disturb: QUERY, KEY and VALUE follow each
     other down the same path; loads start at once unless the buffer is in use; any other waits until the pipelines are
-    empty, which costs nothing where a fence separates the operators. A group whose scale is 1/rms waits until that is
-    known.
+    empty, which costs nothing where a fence separates the operators, or where rows come more slowly. ROUTER's results
+    are taken and go nowhere. A group whose scale is 1/rms waits until that is known.
 
     Padding that rounds a record's results (or beats) up to a multiple of the channels is taken and dropped.
 
     Members: ``records``, ``results``, ``beats``, ``merged`` streams in; ``largest``, exponents of the operands
     (Quantiser); ``done_operand`` and ``done_head``: a record has left; ``norm_done``; ``room``: logits may be sent.
     Out: ``valid`` with ``values``, ``exponent`` and ``tag``, a group of integers; ``embed``, groups of a new residual;
-    ``load_norm``, ``load_rope`` with ``load_slot``, ``load_beat``, ``load_data``; ``slot``, the norm weights of the
-    record in the pipelines; ``done``, a pulse for each record in order; ``busy``.
+    ``load_norm``, ``load_rope`` with ``load_slot``, ``load_beat``, ``load_data``; ``slot`` and
+    ``path``, slot and kind of the youngest record in the pipelines; ``done``, a pulse for each record in order;
+    ``busy``.
     """
 
     def __init__(self, config: Config):
@@ -91,6 +92,7 @@ class Dispatch(Component):
             "load_data": Out(BEAT),
             "load_slot": Out(1),
             "slot": Out(1),
+            "path": Out(VectorKind),
             "done": Out(1),
             "busy": Out(1),
         })
@@ -106,11 +108,11 @@ class Dispatch(Component):
         gap = Signal(range(SUM_GAP + 1))
         index = Signal.like(self.load_beat)
 
-        flight, path = Signal(4), Signal(VectorKind)  # records in the pipelines, and the kind of the youngest
+        flight = Signal(4)  # records in the pipelines
         norm_pending, empty, startable, is_load = Signal(), Signal(), Signal(), Signal()
         asked = self.records.payload.kind
         m.d.comb += [empty.eq(flight == 0), is_load.eq(is_one_of(asked, VectorKind.LOAD_NORM, VectorKind.LOAD_ROPE))]
-        self._order(m, asked, path, flight, empty, norm_pending, startable)
+        self._order(m, asked, flight, empty, norm_pending, startable)
 
         take, last, wrapped = Signal(), Signal(), Signal()
         load_done, started = Signal(), Signal()
@@ -128,7 +130,7 @@ class Dispatch(Component):
                     with m.If(is_load):
                         m.d.sync += [source.eq(Source.LOAD), turns.eq(config.channels)]
                     with m.Else():
-                        m.d.sync += [path.eq(asked), self.slot.eq(self.records.payload.slot)]
+                        m.d.sync += [self.path.eq(asked), self.slot.eq(self.records.payload.slot)]
                     with m.If(asked == VectorKind.EMBED):
                         m.d.sync += [source.eq(Source.EMBED), turns.eq(config.channels)]
                     with m.If(asked == VectorKind.ATTENTION):
@@ -164,10 +166,10 @@ class Dispatch(Component):
             m.d.sync += [turn.eq(Mux(wrapped, 0, turn + 1)), index.eq(index + 1)]
 
         self._outputs(m, feed & take, source, record, remaining, last, part, index)
-        m.d.sync += [
-            flight.eq(flight + started - (self.done_operand | self.done_head)),
-            self.done.eq(self.done_operand | self.done_head | load_done),
-        ]
+        left = Signal()
+        m.d.comb += left.eq(self.done_operand | self.done_head
+                            | (feed & take & last & (record.kind == VectorKind.ROUTER)))
+        m.d.sync += [flight.eq(flight + started - left), self.done.eq(left | load_done)]
         with m.If(self.norm_done):
             m.d.sync += norm_pending.eq(0)
         with m.If(feed & take & last & is_one_of(record.kind, *NORMED)):
@@ -175,10 +177,10 @@ class Dispatch(Component):
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE") | ~empty | norm_pending | self.done)
         return m
 
-    def _order(self, m, asked, path, flight, empty, norm_pending, startable):
+    def _order(self, m, asked, flight, empty, norm_pending, startable):
         """``startable``: no record in flight forbids a record of kind ``asked``."""
         on_rope, on_norm = Signal(), Signal()
-        m.d.comb += [on_rope.eq(is_one_of(path, *ROTATING)), on_norm.eq(is_one_of(path, *NORMED))]
+        m.d.comb += [on_rope.eq(is_one_of(self.path, *ROTATING)), on_norm.eq(is_one_of(self.path, *NORMED))]
         with m.If(asked == VectorKind.LOAD_NORM):
             m.d.comb += startable.eq(empty | ~on_norm)
         with m.Elif(asked == VectorKind.LOAD_ROPE):
@@ -240,7 +242,7 @@ class Dispatch(Component):
             m.d.comb += [self.values[n].eq(merged.elements[n].as_signed()) for n in range(lanes)]
         with m.Else():
             m.d.comb += [
-                self.valid.eq(go & (source == Source.RESULTS)),
+                self.valid.eq(go & (source == Source.RESULTS) & (record.kind != VectorKind.ROUTER)),
                 self.exponent.eq(results_exponent),
                 self.values.eq(self.results.payload),
             ]

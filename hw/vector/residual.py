@@ -20,10 +20,11 @@ class Residual(Component):
     """x_i = RN(x_i + y_i) in place, then RN(x_i * g_i).
 
     Records are whole vectors, in element order; one may start when the one before has left. Takes a group a clock.
-    Latency Adder.LATENCY to ``x`` and LATENCY to ``o``.
+    Latency Adder.LATENCY to ``x`` and ``added``, and LATENCY to ``o``.
 
     Members: ``i``, groups y; ``embed``, high beside groups that replace x instead of being added; ``slot``, the norm
-    weights to use, stable for a record and four clocks before it; ``load``: beats of eight weights, written to slot
+    weights to use, stable for a record and four clocks before it; ``keep``, stable for a record: the new residual stays
+    inside, and ``added`` is a pulse with its last group; ``load``: beats of eight weights, written to slot
     ``load_slot`` at ``load_beat``; ``x``, the new residual; ``o``, the product.
     """
 
@@ -37,6 +38,8 @@ class Residual(Component):
             "i": In(groups(config.lanes)),
             "embed": In(1),
             "slot": In(1),
+            "keep": In(1),
+            "added": Out(1),
             "load": In(1),
             "load_slot": In(1),
             "load_beat": In(range(self._beats)),
@@ -67,17 +70,19 @@ class Residual(Component):
             return index, following
 
         _, reading = counter(self.i.valid, self.i.last, "reading")
-        index, following = counter(self.x.valid, self.x.last, "index")
+        summed = delay_valid(m, self.i.valid, Adder.LATENCY, "summed")
+        index, following = counter(summed, self.x.last, "index")
         beat = Signal(range(rows))
         m.d.comb += [
             old.addr.eq(reading), old.en.eq(1),
-            new.addr.eq(index), new.data.eq(self.x.values), new.en.eq(self.x.valid),
+            new.addr.eq(index), new.data.eq(self.x.values), new.en.eq(summed),
             beat.eq(following >> part), weight.addr.eq(Cat(beat, self.slot)), weight.en.eq(1),
             load.addr.eq(Cat(self.load_beat, self.load_slot)), load.data.eq(self.load_data), load.en.eq(self.load),
-            self.x.valid.eq(delay_valid(m, self.i.valid, Adder.LATENCY, "x_valid")),
+            self.x.valid.eq(summed & ~self.keep),
+            self.added.eq(self.x.last & self.keep),
             self.x.last.eq(delay_valid(m, self.i.valid & self.i.last, Adder.LATENCY, "x_last")),
             self.o.valid.eq(delay_valid(m, self.x.valid, Multiplier.LATENCY, "o_valid")),
-            self.o.last.eq(delay_valid(m, self.x.last, Multiplier.LATENCY, "o_last")),
+            self.o.last.eq(delay_valid(m, self.x.valid & self.x.last, Multiplier.LATENCY, "o_last")),
         ]
         g = Signal(ArrayLayout(32, lanes))
         m.d.comb += g.eq(weight.data[index[:part]])

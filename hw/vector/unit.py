@@ -26,6 +26,10 @@ INDEX_BITS = 20
 """Width of a token number."""
 
 
+UNSCALED = (VectorKind.RESIDUAL, VectorKind.ADD)
+"""Kinds whose rows go to the residual as they are."""
+
+
 def LogitTap(config: Config):  # noqa: N802
     """Groups of logits as they come: ``values`` of elements ``index``, ``index`` + 1, ...; a tap, it holds nothing
     up."""
@@ -37,7 +41,7 @@ class VectorUnit(Component):
 
     Clocks from the last group of results (beat, merged item) taken to the last block on ``operand``, with q =
     :attr:`Quantiser.latency`: VALUE, QUERY, KEY 12 + q; ATTENTION 5 + q; RESIDUAL 9 + q; EMBED 6 + q; GLU 20 + q.
-    ``token`` follows the last group of HEAD after 8.
+    ``token`` follows the last group of HEAD after 8. ADD has left 7 clocks after its last group, ROUTER with it.
 
     Members: ``records``; ``results``, groups of row results (Gather); ``beats``, bypass beats (Gather); ``merged``,
     attention sums. Results (beats) of a record are padded to a multiple of the channels; the padding is dropped.
@@ -84,7 +88,7 @@ class VectorUnit(Component):
             connect(m, flipped(getattr(self, name)), getattr(dispatch, name))
         m.d.comb += [
             dispatch.largest.eq(quantiser.largest), dispatch.norm_done.eq(norm.done),
-            dispatch.done_operand.eq(quantiser.bus.valid & quantiser.bus.last),
+            dispatch.done_operand.eq((quantiser.bus.valid & quantiser.bus.last) | residual.added),
             self.done.eq(dispatch.done), self.busy.eq(dispatch.busy),
         ]
         errors = []
@@ -95,10 +99,11 @@ class VectorUnit(Component):
 
         last = valid & tag.last
         m.d.comb += [
-            residual.i.valid.eq((rows_valid & (rows_tag.kind == VectorKind.RESIDUAL)) | dispatch.embed.valid),
+            residual.i.valid.eq((rows_valid & is_one_of(rows_tag.kind, *UNSCALED)) | dispatch.embed.valid),
             residual.i.last.eq(Mux(dispatch.embed.valid, dispatch.embed.last, rows_tag.last)),
             residual.i.values.eq(Mux(dispatch.embed.valid, dispatch.embed.values, rows)),
             residual.embed.eq(dispatch.embed.valid), residual.slot.eq(dispatch.slot),
+            residual.keep.eq(dispatch.path == VectorKind.ADD),
             residual.load.eq(dispatch.load_norm), residual.load_slot.eq(dispatch.load_slot),
             residual.load_beat.eq(dispatch.load_beat), residual.load_data.eq(dispatch.load_data),
             norm.reciprocal.eq(self.reciprocal), norm.eps.eq(self.eps), norm.query_scale.eq(self.query_scale),
@@ -132,7 +137,8 @@ class VectorUnit(Component):
         with m.Elif(residual.o.valid):
             m.d.comb += [quantiser.i.values.eq(residual.o.values), quantiser.region.eq(Region.HIDDEN)]
         with m.Elif(gated.o.valid):
-            m.d.comb += [quantiser.i.values.eq(gated.o.values), quantiser.region.eq(Region.FFN)]
+            m.d.comb += [quantiser.i.values.eq(gated.o.values),
+                         quantiser.region.eq(Mux(dispatch.slot, Region.ATTENTION, Region.FFN))]
         with m.Else():
             m.d.comb += [quantiser.i.values.eq(values), quantiser.region.eq(Region.ATTENTION)]
 
@@ -154,7 +160,7 @@ class VectorUnit(Component):
         is_sum, is_scaled = Signal(), Signal()
         m.d.comb += [
             is_sum.eq(converted & tag.is_sum),
-            is_scaled.eq(converted & ~tag.is_sum & (tag.kind != VectorKind.RESIDUAL)),
+            is_scaled.eq(converted & ~tag.is_sum & ~is_one_of(tag.kind, *UNSCALED)),
         ]
         with m.If(delay_valid(m, is_sum, Reciprocal.LATENCY, "sum_done")):
             m.d.sync += inverse_sum.eq(softmax.o)

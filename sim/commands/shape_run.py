@@ -12,7 +12,7 @@ from firmware.driver import Counters
 from firmware.errors import UserError
 from firmware.layout import plan_layout
 from firmware.traffic import step_traffic
-from hw.config import BLOCK, Config
+from hw.config import Config
 from sim.build import run_folder, toolchain
 from sim.catalogue import find_model
 from sim.commands.progress import RunProgress
@@ -21,9 +21,9 @@ from sim.generated_contents import EPSILON, GeneratedContents
 from sim.report import Traffic, utilisation
 from sim.roofline import predicted_clocks, roof_clocks
 from sim.roofline.devices import CLOCK_HZ
+from sim.shape_plan import shape_plan
 from sim.system.model import system_program
 from sim.system.simulator import ShapeJob, SimulationError, Simulator, open_store
-from sim.weight_types import parse_weights
 
 __all__ = ["Request", "run", "simulate_shape"]
 
@@ -43,6 +43,7 @@ class Request:
     batch: int = 1
     weights: str | None = None
     seed: int = 0
+    part: str = "all"  # of sim.shape_plan.PARTS
 
 
 def run(request, console):
@@ -56,7 +57,8 @@ def run(request, console):
     toolchain()
     model = find_model(request.model)
     try:
-        layout = whole_layout(model, request)
+        plan = checked_plan(model, request)
+        layout = plan_layout(plan.shape, request.config, request.context, request.seed)
     except UserError as error:
         raise UserError(f"{error}; `headrace roofline` predicts it") from None
     first = request.context - request.steps
@@ -66,27 +68,23 @@ def run(request, console):
     counts = layers_to_run(request.layers or layout.shape.layers, layout.shape.layers)
     result = simulate_shape(layout, counts, first, request.steps, request.seed, console=console,
                             trained=True)
-    return figures(request, model, layout, first, result)
+    return figures(request, model, plan, layout, first, result)
 
 
-def whole_layout(model, request):
-    """The layout of the whole model; :class:`UserError` if the hardware or the preset's memory is not enough."""
+def checked_plan(model, request):
+    """The :class:`sim.shape_plan.ShapePlan`; :class:`UserError` if hardware or memory do not suffice for the model."""
     if request.batch != 1:
         raise UserError(f"--batch {request.batch}: the hardware decodes one sequence at a time")
-    for present, what in ((model.head_norms, "norms of query and key heads"),
-                          (model.layer_bias, "biases or sinks in its attention"),
-                          (model.norms != 2, f"{model.norms} norms a layer")):
-        if present:
-            raise UserError(f"{model.name} has {what}, which the hardware does not")
-    shape = model.shape(parse_weights(request.weights) if request.weights else None)
-    for what in ("hidden", "head_dim", "ffn"):
-        if getattr(model, what) % BLOCK:
-            raise UserError(f"{model.name}: {what} is {getattr(model, what)}, not a multiple of {BLOCK}")
-    return plan_layout(shape, request.config, request.context)
+    plan = shape_plan(model, request.weights, request.part)
+    if request.part != "all":  # the model that the part is of has to be one that runs
+        plan_layout(shape_plan(model, request.weights).shape, request.config, request.context)
+    return plan
 
 
 def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, console=None, **system):
     """Result of :mod:`sim.system.shape_session`: programs of *counts* layers each, *steps* steps from *first* on.
+
+    With ``logits``, float32 (programs * steps, vocab).
 
     *seed*: of the contents; *table_seed*: of the order of the KV pages, if another. *system*: arguments of
     :func:`sim.system.model.system_program`.
@@ -98,7 +96,7 @@ def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, conso
     with console.status("generating and compiling the design (minutes, once)"):
         program = system_program(layout.config, **system)
     job = ShapeJob(layout.config, layout.shape, layout.context, counts, contents.exponents, EPSILON, contents.token,
-                   first, steps)
+                   first, steps, layout.expert_seed)
     with run_folder("shape") as folder:
         with console.status("writing generated contents to memory"):
             store = open_store(folder / "store", layout.config, create=True)
@@ -108,6 +106,7 @@ def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, conso
             for event in simulator.events():
                 progress.clock(event["clock"])
             result = simulator.result()
+            result["logits"] = simulator.logits(len(counts) * steps, layout.shape.vocab)
     for done in result["runs"]:
         if done["tokens"] != [contents.token] * steps:
             raise SimulationError(f"the generated contents let token {contents.token} win in every step; the "
@@ -120,14 +119,15 @@ def expected_clocks(layout, counts, first, steps):
     return sum(roof_clocks(layout.first_layers(layers), first, steps) for layers in counts)
 
 
-def figures(request, model, layout, first, result):
+def figures(request, model, plan, layout, first, result):
     """All figures of a finished run, for JSON and the table."""
     config, layers, steps = layout.config, layout.shape.layers, request.steps
     runs = {done["layers"]: Counters(done["clocks"], done["causes"]) for done in result["runs"]}
     whole = compose(runs, layers, steps, config.channels)
     clocks, causes = whole.counters.clocks, whole.counters.causes
     traffic = [step_traffic(layout, first + n) for n in range(steps)]
-    total = Traffic(moved=32 * causes["data"], model=sum(t.model_bytes for t in traffic),
+    alone = layout.shape.attention_only
+    total = Traffic(moved=32 * causes["data"], model=sum(t.kv_bytes if alone else t.model_bytes for t in traffic),
                     codes=sum(t.code_bytes for t in traffic))
     shares = utilisation(total, causes, clocks, config.channels)
     parts = [{"layers": count, "clocks": counters.clocks, "causes": counters.causes,
@@ -136,12 +136,20 @@ def figures(request, model, layout, first, result):
     return {
         "preset": config.name, "overrides": config.changes(), "model": model.name, "source": model.source,
         "channels": config.channels, "weights": {role: fmt.name for role, fmt in layout.shape.formats.items()},
+        "part": request.part, "left_out": list(plan.left_out), "experts": experts_figures(layout, max(runs)),
         "context": request.context, "batch": 1, "seed": request.seed, "contents": "generated", "golden": "not run",
         "load": result["load"], "layers": layers, "simulated_layers": list(runs),
         "composed_layers": whole.composed_layers, "layer_clocks": whole.layer_clocks, "runs": parts,
         "clocks": result["clocks"], "decode_clocks": clocks, "decode_steps": steps,
         "tokens_per_second": CLOCK_HZ * steps / clocks, "bytes": total.moved, "bus_busy": shares.bus_busy,
-        "model_mbu": shares.model_mbu, "goodput": shares.goodput,
+        "model_mbu": shares.model_mbu, "goodput": None if alone else shares.goodput,
         "predicted_clocks": predicted_clocks(layout, first, steps), "causes": causes, "violations": 0,
         "host_seconds": result["host_seconds"],
         "clocks_per_host_second": result["clocks"] / result["host_seconds"]}
+
+
+def experts_figures(layout, simulated):
+    """Experts of a layer, and those drawn for each simulated layer; None without."""
+    if not layout.shape.experts:
+        return None
+    return {"count": layout.shape.experts, "chosen": layout.shape.chosen, "drawn": layout.drawn[:simulated]}

@@ -20,7 +20,8 @@ DOCUMENTED = {
     "hw/vector/gather.py": {"gather": (1, "Latency 1 clock")},
     "hw/vector/unit.py": {"rotated": (12, "VALUE, QUERY, KEY 12 + q"), "attention": (5, "ATTENTION 5 + q"),
                           "residual": (9, "RESIDUAL 9 + q"), "embed": (6, "EMBED 6 + q"), "glu": (20, "GLU 20 + q"),
-                          "token": (8, "HEAD after 8")},
+                          "token": (8, "HEAD after 8"), "add": (7, "ADD has left 7 clocks after"),
+                          "router": (0, "ROUTER with it")},
     "hw/vector/quantiser.py": {"quantiser": (5, "to the block on the bus: :attr:`latency`")},
     "hw/fetch/reader.py": {"chunk": (7, "seven clocks from record")},
     "hw/dram/lookahead.py": {"head": (3, "latency three clocks when the row is open")},
@@ -51,7 +52,7 @@ class Latencies:
     merge: int  # last channel's maximum, or sum, through the tree
     numerator: int  # merged maximum to the first V beat
     partial: int  # last V beat to the first sum
-    vector: dict  # VectorKind: last group taken to the operand complete; HEAD: to the token
+    vector: dict  # VectorKind: last group taken to the operand complete; HEAD: to the token; ADD, ROUTER: left
     embedding: int  # token known to the RD of its embedding row
     turnaround: int  # bus clocks lost by a group of writes
     row_miss: float  # expected bus clocks lost where a run does not go on from the run before
@@ -61,6 +62,7 @@ def latencies(config):
     """The :class:`Latencies` of *config*."""
     known = {name: clocks for names in DOCUMENTED.values() for name, (clocks, _) in names.items()}
     timing, policy = timing_for(config.density_gbit), Policy()
+    other = {VectorKind.HEAD: known["token"], VectorKind.ADD: known["add"], VectorKind.ROUTER: known["router"]}
     operand = {
         VectorKind.QUERY: known["rotated"], VectorKind.KEY: known["rotated"], VectorKind.VALUE: known["rotated"],
         VectorKind.ATTENTION: known["attention"], VectorKind.RESIDUAL: known["residual"],
@@ -71,7 +73,7 @@ def latencies(config):
         read=timing.column_to_row(timing.rl) + known["phy"] + known["fifo"],
         row=known["row"], gather=known["gather"], fence=known["fence"], maximum=known["maximum"],
         merge=max(1, ceil(ceil(log2(config.channels)) / 2)), numerator=known["numerator"], partial=known["partial"],
-        vector={VectorKind.HEAD: known["token"]} | {kind: n + known["quantiser"] for kind, n in operand.items()},
+        vector=other | {kind: n + known["quantiser"] for kind, n in operand.items()},
         embedding=ACCESS_RECORD + known["chunk"] + known["head"] + policy.open_clocks(timing),
         turnaround=timing.column_to_column(timing.rd_to_wr) + timing.column_to_column(timing.wr_to_rd) - 2,
         row_miss=conflict / PAIRS)

@@ -6,9 +6,8 @@ The fullest channel is the newest token's owner: it reads as many tokens as any 
 from dataclasses import dataclass
 from math import ceil
 
-from firmware.compiler import build_program
-from firmware.layout import LAYER_ROLES
 from firmware.program import slice_of, vector_of, walk
+from firmware.step_program import access_program, execute_program
 from firmware.traffic import step_traffic
 from hw.dram.policy import Policy
 from hw.isa import AccessKind, Condition, ExecuteKind, Region, SliceKind, VectorKind
@@ -23,6 +22,9 @@ ELEMENTS = 8
 WAITS = {Region.HIDDEN: "fence: residual and norm", Region.ATTENTION: "fence: attention", Region.FFN: "fence: SiLU",
          Region.QUERY: "fence: queries"}
 """What a slice waits for at a fence."""
+
+ROTATING = (VectorKind.QUERY, VectorKind.KEY, VectorKind.VALUE)
+"""Records that may follow each other down the vector unit's pipelines; others start when those are empty."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Execute:
     head: int = 0
     vector: VectorKind | None = None
     elements: int = 0  # of the vector record
+    slot: int = 0  # of the vector record
 
 
 class StepModel:
@@ -72,9 +75,9 @@ class StepModel:
     def __init__(self, layout):
         self._layout = layout
         self._latency = latencies(layout.config)
-        program = build_program(layout, dict.fromkeys((*LAYER_ROLES, "head"), 1))
-        reads = [Access(r.kind, r.condition, r.beats, r.base, bool(r.wait_token)) for r in program.access]
-        execute = list(plain(program.execute, layout))
+        # Not as a Program: what does not fit the program memories is predicted all the same.
+        reads = [Access(r.kind, r.condition, r.beats, r.base, bool(r.wait_token)) for r in access_program(layout)]
+        execute = list(plain(execute_program(layout, dict.fromkeys(layout.shares, 1)), layout))
         self._reads = {head: [record for record, _ in walk(reads, head)] for head in (False, True)}
         self._executes = {head: [record for record, _ in walk(execute, head)] for head in (False, True)}
         self._known = {}
@@ -152,7 +155,8 @@ def plain(records, layout):
         yield Execute(
             record.kind, record.condition, work=item.kind, region=item.region, fence=bool(item.take_fence),
             rows=item.rows, beats=share.beats if share else 0, data=share.data_beats if share else 0, head=item.head,
-            vector=vector.kind if feeds else None, elements=vector.count if feeds else 0)
+            vector=vector.kind if feeds else None, elements=vector.count if feeds else 0,
+            slot=vector.slot if feeds else 0)
 
 
 class Walk:
@@ -197,7 +201,10 @@ class Walk:
         last_beat = self._stream.take(work.beats, max(work.data, groups), "row results")
         # The last row of every channel comes at once; they are taken in groups.
         last_group = last_beat + latency.row + latency.gather + config.channels // config.lanes - 1
-        last_group = max(last_group, self._vector_free + groups)
+        free = self._vector_free
+        if work.vector not in ROTATING:
+            free = max(free, self._vector_empty + RECORD_TURN)
+        last_group = max(last_group, free + groups)
         complete = last_group + latency.vector[work.vector]
         self._vector_free, self._vector_empty = last_group + RECORD_TURN, complete
         match work.vector:
@@ -208,7 +215,8 @@ class Walk:
             case VectorKind.RESIDUAL:
                 self._complete[Region.HIDDEN] = complete + latency.fence
             case VectorKind.GLU:
-                self._complete[Region.FFN] = complete + latency.fence
+                region = Region.ATTENTION if work.slot else Region.FFN
+                self._complete[region] = complete + latency.fence
         return complete
 
     def _bypass(self, work):

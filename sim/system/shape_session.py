@@ -29,7 +29,7 @@ async def shape_job(dut):
     events = Events(int(os.environ["HEADRACE_EVENTS"]))
     config = Config(**task["config"])
     formats = {role: Format(value) for role, value in task["shape"].pop("formats").items()}
-    layout = plan_layout(ModelShape(**task["shape"], formats=formats), config, task["context"])
+    layout = plan_layout(ModelShape(**task["shape"], formats=formats), config, task["context"], task["expert_seed"])
     store = np.memmap(task["store"], np.uint8, "r+", shape=(config.channels, config.channel_bytes))
     transport = SimulatedTransport(dut, store)
     driver = Driver(transport, config)

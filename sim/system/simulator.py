@@ -58,6 +58,7 @@ class ShapeJob:
     token: int
     first: int
     steps: int
+    expert_seed: int = 0
     record_replay: bool = False
 
     session = "sim.system.shape_session"

@@ -33,6 +33,7 @@ class Shape:
     group: int
     head_blocks: int
     vocabulary: int
+    router: int
 
     @property
     def head_width(self):
@@ -204,12 +205,27 @@ class Steps:
         self.residual = fp32.add(self.residual, y)
         return self._norm(task, slot)
 
-    def glu(self):
+    def add(self, region):
+        task, y = self._rows(VectorKind.ADD, self.shape.hidden, RowScale.ONE, region, int(self.rng.integers(2)))
+        self.residual = fp32.add(self.residual, y)
+        return task
+
+    def router(self):
+        return self._rows(VectorKind.ROUTER, self.shape.router, RowScale.ONE, Region.HIDDEN)[0]
+
+    def experts(self):
+        """Records of a feed-forward of three experts: rows of the next one's gate and up before those of down."""
+        return [
+            self.router(), self.glu(), self.glu(1), self.add(Region.FFN), self.glu(), self.add(Region.ATTENTION),
+            self.add_residual(0, Region.FFN),
+        ]
+
+    def glu(self, slot=0):
         shape = self.shape
-        task, y = self._rows(VectorKind.GLU, 2 * shape.ffn, RowScale.NORM, Region.HIDDEN)
+        task, y = self._rows(VectorKind.GLU, 2 * shape.ffn, RowScale.NORM, Region.HIDDEN, slot)
         pairs = y.reshape(-1, 2, shape.lanes)
         out = activation.silu_mul(pairs[:, 0], pairs[:, 1]).reshape(-1)
-        return self._operand(task, out, NewestKind.OPERAND, Region.FFN)
+        return self._operand(task, out, NewestKind.OPERAND, Region.ATTENTION if slot else Region.FFN)
 
     def head(self):
         task, y = self._rows(VectorKind.HEAD, self.shape.vocabulary, RowScale.NORM, Region.HIDDEN)
@@ -221,8 +237,9 @@ class Steps:
         return [
             self.embed(0), self.embed(1), self.load_norm(1), self.rotated(VectorKind.KEY), self.load_rope(),
             self.rotated(VectorKind.QUERY), self.add_residual(1, Region.ATTENTION), self.load_rope(),
-            self.load_norm(1), self.embed(1), self.value(), self.attention(), self.glu(), self.glu(), self.value(),
-            self.head(), self.head(),
+            self.load_norm(1), self.embed(1), self.value(), self.attention(), self.glu(), self.glu(1),
+            self.value(), self.router(), self.router(), self.head(), self.add(Region.ATTENTION), self.add(Region.FFN),
+            self.load_norm(0), self.add(Region.FFN), self.add_residual(1, Region.FFN), self.head(), self.head(),
         ]
 
     def anything(self):
@@ -231,7 +248,7 @@ class Steps:
             self.load_rope, lambda: self.load_norm(0), lambda: self.load_norm(1), lambda: self.embed(1),
             lambda: self.rotated(VectorKind.QUERY), lambda: self.rotated(VectorKind.KEY), self.value, self.attention,
             lambda: self.add_residual(0, Region.ATTENTION), lambda: self.add_residual(1, Region.FFN),
-            self.glu, self.head,
+            self.glu, lambda: self.glu(1), self.head, lambda: self.add(Region.FFN), self.router,
         ])()
 
 
@@ -246,7 +263,8 @@ def steps(shape, seed, count, layers, extra):
             tasks += [
                 model.rotated(VectorKind.QUERY), model.rotated(VectorKind.KEY), model.value(),
                 model.load_norm(1), model.load_norm(0), model.attention(),
-                model.add_residual(1, Region.ATTENTION), model.glu(), model.add_residual(0, Region.FFN),
+                model.add_residual(1, Region.ATTENTION), *(
+                    model.experts() if step == 1 else [model.glu(), model.add_residual(0, Region.FFN)]),
             ]
         if step % 2 == 0:
             tasks.append(model.head())

@@ -113,7 +113,7 @@ def test_many_heads_fit_the_program_memory(models):
     exponents = dict.fromkeys(layout.shares, 1)
     program = build_program(wide, exponents)
     assert max(len(program.access), len(program.execute)) <= PROGRAM_DEPTH
-    with pytest.raises(ValueError, match="its memory holds 256"):
+    with pytest.raises(UserError, match="its memory holds 256"):
         Program((access(AccessKind.END),) * (PROGRAM_DEPTH + 1), ())
 
 

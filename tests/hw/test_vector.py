@@ -55,15 +55,15 @@ class GatheredVectorUnit(Component):
 
 SHAPES = {
     "smol": (dict(channels=4, lanes=1, v_kv=3),
-             dict(hidden=96, ffn=160, kv_heads=2, group=3, head_blocks=2, vocabulary=203)),
+             dict(hidden=96, ffn=160, kv_heads=2, group=3, head_blocks=2, vocabulary=203, router=5)),
     "three_channels": (dict(channels=3, lanes=1, v_kv=2, mantissa_bits=9),
-                       dict(hidden=32, ffn=32, kv_heads=3, group=1, head_blocks=1, vocabulary=100)),
+                       dict(hidden=32, ffn=32, kv_heads=3, group=1, head_blocks=1, vocabulary=100, router=3)),
     "two_lanes": (dict(channels=6, lanes=2, v_kv=3),
-                  dict(hidden=160, ffn=96, kv_heads=1, group=8, head_blocks=2, vocabulary=77)),
+                  dict(hidden=160, ffn=96, kv_heads=1, group=8, head_blocks=2, vocabulary=77, router=7)),
     "four_lanes": (dict(channels=8, lanes=4, v_kv=2, mantissa_bits=16),
-                   dict(hidden=96, ffn=64, kv_heads=2, group=3, head_blocks=4, vocabulary=301)),
+                   dict(hidden=96, ffn=64, kv_heads=2, group=3, head_blocks=4, vocabulary=301, router=8)),
     "four_lanes_small": (dict(channels=4, lanes=4, v_kv=3),
-                         dict(hidden=32, ffn=32, kv_heads=1, group=1, head_blocks=1, vocabulary=39)),
+                         dict(hidden=32, ffn=32, kv_heads=1, group=1, head_blocks=1, vocabulary=39, router=1)),
 }
 
 LATENCY = {"EMBED": 11, "QUERY": 17, "KEY": 17, "VALUE": 17, "ATTENTION": 10, "RESIDUAL": 14, "GLU": 25, "HEAD": 8}

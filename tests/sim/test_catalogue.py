@@ -76,9 +76,13 @@ def test_shapes_for_the_hardware():
     shape = find_model("SmolLM2-135M").shape()
     assert (shape.formats["q"], shape.formats["head"]) == (Format.Q4_1, Format.Q8_0)
     assert find_model("Llama-3.1-8B").shape(parse_weights("BF16")).formats["q"] is Format.Q8_0
-    for name, what in (("Mixtral-8x7B", "routed experts"), ("DeepSeek-V3", "experts"), ("Gemma-3-4B", "window")):
+    for name, what in (("gpt-oss-20b", "window"), ("DeepSeek-V3", "experts"), ("Gemma-3-4B", "window")):
         with pytest.raises(UserError, match=f"{name} has .*{what}.* analytic only"):
             find_model(name).shape()
+    shape = find_model("Mixtral-8x7B").shape(parse_weights("Q4_1,experts=Q4_0,head=Q8_0"))
+    assert (shape.ffn, shape.experts, shape.chosen) == (14336, 8, 2)
+    assert [shape.formats[role].name for role in ("q", "gate_up", "down", "router", "head")] == [
+        "Q4_1", "Q4_0", "Q4_0", "Q8_0", "Q8_0"]
     with pytest.raises(UserError, match="q is Q4_K, which the hardware does not stream .* choose --weights"):
         find_model("Llama-3.1-8B").shape(parse_weights("Q4_K"))
 

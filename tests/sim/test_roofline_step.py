@@ -12,6 +12,7 @@ from hw.vector.quantiser import Quantiser
 from sim.catalogue import find_model
 from sim.roofline import StepModel, predicted_clocks, roof_clocks
 from sim.roofline.latency import DOCUMENTED, latencies
+from sim.shape_plan import shape_plan
 
 SMOLLM2 = find_model("SmolLM2-135M").shape()
 
@@ -50,6 +51,13 @@ def test_terms_add_up_to_the_prediction(name, preset_name, position):
     assert step.clocks == pytest.approx(step.beats + sum(step.lost.values()))
     assert step.beats < step.clocks < 1.1 * step.beats
     assert all(clocks > -100 for clocks in step.lost.values())
+
+
+def test_programs_beyond_the_program_memory_are_predicted():
+    layout = plan_layout(shape_plan(find_model("Mixtral-8x7B")).shape, preset("bertha500"))
+    middle = [StepModel(layout.first_layers(n)).predict(1000).clocks for n in (2, 3)]
+    whole = StepModel(layout).predict(1000).clocks
+    assert whole == pytest.approx(middle[0] + 30 * (middle[1] - middle[0]), rel=1e-3)
 
 
 def test_every_layer_adds_the_same():

@@ -1,17 +1,27 @@
-"""Runs with generated contents: composed steps against runs of all layers, and clocks that contents don't change."""
+"""Runs with generated contents: composed steps against runs of all layers, clocks that contents don't change, and the
+bits of layers with experts and of attention alone."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from firmware.compiler import compile_layout
 from firmware.driver import Counters
 from firmware.layout import ModelShape, plan_layout
 from firmware.traffic import step_traffic
-from hw.config import preset
+from hw.config import BEAT_BYTES, preset
 from hw.isa import Format
 from sim.catalogue import find_model
 from sim.commands.shape_run import simulate_shape
 from sim.compose import compose, layers_to_run
+from sim.generated_contents import EPSILON, GeneratedContents
+from sim.program_model import ProgramModel
+from sim.roofline import predicted_clocks
+from sim.shape_plan import shape_plan
 
 WITHIN = 0.01
+PREDICTED_WITHIN = 0.03
 TINY = preset("tiny")
 SMALL = ModelShape(hidden=256, heads=8, kv_heads=2, head_dim=32, ffn=512, vocab=1000, layers=10, context=512,
                    formats=dict.fromkeys(("q", "k", "v", "o", "gate_up", "down"), Format.Q4_0) | {"head": Format.Q8_0})
@@ -42,3 +52,33 @@ def test_contents_change_no_clock():
     layout = plan_layout(SMALL, TINY)
     one, other = (run(layout, (2,), 40, 2, seed, table_seed=5, opt="-O1")[2] for seed in (1, 2))
     assert one == other
+
+
+def program_model_logits(layout, counts, first, steps, seed):
+    """Logits (programs * steps, vocab) of the program model on the contents of a run."""
+    contents, logits = GeneratedContents(layout, seed), []
+    images = np.zeros((layout.config.channels, layout.end * BEAT_BYTES), np.uint8)
+    contents.write(list(images), max(counts), first, first + steps - 1)
+    for layers in counts:
+        compiled = compile_layout(layout.first_layers(layers), contents.exponents, EPSILON)
+        model = ProgramModel(layout.config, list(images), compiled.program, compiled.registers)
+        logits += [model.step(contents.token, first + n) for n in range(steps)]
+    return np.stack(logits)
+
+
+@pytest.mark.parametrize("name, part", [
+    ("small-mixtral", "all"), ("small-gpt-oss", "all"), ("small-mixtral", "attention")])
+def test_experts_and_attention_alone(name, part):
+    """Every bit as the program model has it, and clocks as predicted; each layer has experts of its own."""
+    model = find_model(Path(__file__).parents[1] / "sim" / "data" / name)
+    shape = shape_plan(model, "Q4_1,experts=Q4_0,head=Q8_0", part).shape
+    layout, counts, first, steps = plan_layout(shape, TINY, seed=2), (2, 3), 40, 2
+    assert part == "attention" or len(set(layout.drawn[:3])) == 3
+    result = simulate_shape(layout, counts, first, steps, 1, opt="-O1")
+    wanted = program_model_logits(layout, counts, first, steps, 1)
+    np.testing.assert_array_equal(result["logits"].view(np.uint32), wanted.view(np.uint32))
+    for done in result["runs"]:
+        ours = layout.first_layers(done["layers"])
+        assert done["causes"]["data"] == sum(sum(step_traffic(ours, first + n).beats) for n in range(steps))
+        if part == "all":
+            assert abs(done["clocks"] / predicted_clocks(ours, first, steps) - 1) < PREDICTED_WITHIN

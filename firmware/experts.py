@@ -1,0 +1,25 @@
+"""Mixture of experts: which of them a layer's tokens go through, and in which order their matrices are read.
+
+Experts are drawn by seed when a program is compiled: nothing on the device chooses them yet.
+"""
+
+import numpy as np
+
+__all__ = ["draw_experts", "expert_order"]
+
+
+def draw_experts(shape, seed):
+    """Of each layer of *shape*, ``chosen`` different experts, each layer's draw by itself; () without experts."""
+    if not shape.experts:
+        return ()
+    rng = np.random.default_rng(seed)
+    return tuple(tuple(rng.choice(shape.experts, shape.chosen, replace=False).tolist()) for _ in range(shape.layers))
+
+
+def expert_order(chosen):
+    """(role, number) in stream order: gate and up of the next expert before down of this one, which waits for SiLU."""
+    yield "gate_up", 0
+    for number in range(1, chosen):
+        yield "gate_up", number
+        yield "down", number - 1
+    yield "down", chosen - 1
