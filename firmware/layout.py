@@ -35,8 +35,9 @@ ALIGNMENT = 128
 class ModelShape:
     """Sizes of a llama and the format of each role's matrices: all that layout and traffic depend on.
 
-    With experts, ``ffn`` is the width of one. ``attention_only``: a step's layers are attention and nothing else, with
-    queries of the step and K and V of the layer from the embedding, by matrices as narrow as ``hidden``.
+    With experts, ``ffn`` is the width of one. ``part``: what a layer is. ``all``; ``attention`` and nothing else, with
+    queries of the step and K and V of the layer from the embedding, by matrices as narrow as ``hidden``; or ``matrix``,
+    the one of role o, which all layers share and whose operand is the normed embedding.
     """
 
     hidden: int
@@ -50,30 +51,35 @@ class ModelShape:
     formats: dict  # role of ``roles``, and "head", to Format
     experts: int = 0  # of a layer; 0: one feed-forward for all tokens
     chosen: int = 0  # experts that a token goes through
-    attention_only: bool = False
+    part: str = "all"
 
     @property
     def roles(self):
         """Matrices of a layer in the order in which they lie in memory; those of EXPERT_ROLES for each expert."""
-        if self.attention_only:
-            return LAYER_ROLES[:3]
+        if self.part != "all":
+            return {"attention": LAYER_ROLES[:3], "matrix": ("o",)}[self.part]
         return (*LAYER_ROLES[:4], "router", *EXPERT_ROLES) if self.experts else LAYER_ROLES
 
     @property
     def once(self):
         """Roles of which there is one matrix, not one a layer."""
-        return ("q", "head") if self.attention_only else ("head",)
+        return {"all": ("head",), "attention": ("q", "head"), "matrix": ("o", "head")}[self.part]
 
     def reads(self, role):
         """Matrices of *role* that a step with head streams."""
-        if role in self.once:
+        if role == "head" or self.part == "attention" and role in self.once:
             return 1
         return self.layers * (self.chosen if self.experts and role in EXPERT_ROLES else 1)
 
     @property
     def norms(self):
         """Vectors of norm weights (attention and output, feed-forward)."""
-        return (1, 0) if self.attention_only else (self.layers + 1, self.layers)
+        return (self.layers + 1, self.layers) if self.part == "all" else (1, 0)
+
+    @property
+    def caches(self):
+        """Layers that have K and V."""
+        return 0 if self.part == "matrix" else self.layers
 
     @property
     def group(self):

@@ -26,7 +26,7 @@ def access_program(layout):
     yield _vector(layout.rope, Index.POSITION)
     yield _vector(layout.attn_norm, Index.NONE)
     yield _vector(layout.embedding, Index.TOKEN, wait_token=1)
-    if shape.attention_only:
+    if shape.part == "attention":
         yield _weights(layout, "q", 0)
     if shape.experts:
         for layer in range(shape.layers):
@@ -43,16 +43,19 @@ def access_program(layout):
 
 def _layer_access(layout, layer):
     """Access records of *layer*, or, with None, of whichever layer the loop is in."""
-    shape = layout.shape
+    shape, alone = layout.shape, layout.shape.part == "attention"
+    if shape.part == "matrix":
+        yield _weights(layout, "o", 0)
+        return
     yield access(AccessKind.TABLE, beats=layout.table_stride, **_at(layout.table_base, layout.table_stride, layer))
-    for role in ("k", "v") if shape.attention_only else ("q", "k", "v"):
+    for role in ("k", "v") if alone else ("q", "k", "v"):
         yield _weights(layout, role, layer)
-    if not shape.attention_only:
+    if not alone:
         yield _layer_vector(layout.ffn_norm, layer, 0)
         yield _layer_vector(layout.attn_norm, layer, 1)
     for phase, head in attention_order(shape.kv_heads):
         yield access(AccessKind.KV_K if phase == "K" else AccessKind.KV_V, head=head)
-    if shape.attention_only:
+    if alone:
         return
     yield _weights(layout, "o", layer)
     if shape.experts:
@@ -147,16 +150,22 @@ def execute_program(layout, exponents):
         yield from attention(0)
         yield _wait(Region.ATTENTION)
 
+    def matrix_layer():
+        """The results are dropped: as a residual they would replace the operand that is still in use."""
+        return matrix("o", VectorKind.ROUTER, Region.HIDDEN, 0)
+
     yield from load(VectorKind.LOAD_ROPE, layout.rope)
     yield from load(VectorKind.LOAD_NORM, layout.attn_norm, slot=0)
     yield from load(VectorKind.EMBED, layout.embedding, slot=0)
-    if shape.attention_only:
+    if shape.part == "attention":
         yield from queries(1)
         yield _wait(Region.QUERY)
+    elif shape.part == "matrix":
+        yield _wait(Region.HIDDEN)
     yield execute_loop(shape.layers)
-    yield from attention_layer() if shape.attention_only else layer()
+    yield from {"all": layer, "attention": attention_layer, "matrix": matrix_layer}[shape.part]()
     yield execute_next()
-    fence = int(not shape.attention_only)
+    fence = int(shape.part == "all")
     yield from matrix("head", VectorKind.HEAD, Region.HIDDEN, fence, Condition.WITH_HEAD, scale=RowScale.NORM)
     if fence:
         yield _wait(Region.HIDDEN, Condition.WITHOUT_HEAD)

@@ -63,7 +63,7 @@ def step_traffic(layout, position, head=True, logits=False):
     *head*: logits are computed; *logits*: and written to memory.
     """
     shape, config = layout.shape, layout.config
-    channels, layers = config.channels, shape.layers
+    channels, layers = config.channels, shape.caches
     slot, owner = divmod(position, channels)
     counts = {role: shape.reads(role) for role in shape.roles} | {"head": int(head)}
     weights = sum(layout.shares[role].beats * count for role, count in counts.items())

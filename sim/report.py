@@ -209,6 +209,8 @@ def figures_table(title, figures):
             total = sum(value.values()) or 1
             for cause, clocks in value.items():
                 table.add_row(f"  {cause.replace('_', ' ')}", _percent(clocks / total))
+        elif name == "overrides":
+            table.add_row(name, ", ".join(f"{field}={number}" for field, number in value.items()) or "none")
         elif isinstance(value, float):
             table.add_row(name, f"{value:,.4f}" if abs(value) < 100 else f"{value:,.0f}")
         else:

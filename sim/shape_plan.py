@@ -87,4 +87,4 @@ def streamable(types):
 def attention_shape(shape):
     """*shape* with layers of attention alone."""
     formats = {role: shape.formats[role] for role in (*LAYER_ROLES[:3], "head")}
-    return replace(shape, hidden=NARROW, vocab=FEW, formats=formats, experts=0, chosen=0, attention_only=True)
+    return replace(shape, hidden=NARROW, vocab=FEW, formats=formats, experts=0, chosen=0, part="attention")

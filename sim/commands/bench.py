@@ -2,7 +2,7 @@
 
 from firmware.errors import UserError
 from firmware.gguf_model import read_model
-from sim.commands import speed
+from sim.commands import matrix_bench, speed
 from sim.commands.decode import Request
 from sim.commands.decode import run as run_decode
 from sim.commands.shape_run import run as run_shape
@@ -20,7 +20,11 @@ DECODE_TOKENS = 33
 PATTERN_CLOCKS = 1_000_000
 """Two million CK; 32 MB at full rate."""
 
+MATRIX_CLOCKS = 500_000
+"""A million CK."""
+
 STREAM_MINIMUM = 0.97
+MATRIX_MINIMUM = 0.98
 MBU_MINIMUM = 0.90
 SPEED_MINIMUM = 0.5
 TOKEN_SECONDS = 8
@@ -35,6 +39,12 @@ def pattern(name):
         good = not figures["violations"] and not figures["errors"]
         return figures, good and (name != "stream" or figures["bus_busy"] >= STREAM_MINIMUM)
     return measure
+
+
+def matrix(config, console):
+    """One matrix again and again, in all channels."""
+    figures = matrix_bench.run(config, console, MATRIX_CLOCKS)
+    return figures, figures["bus_busy"] >= MATRIX_MINIMUM
 
 
 def decode(config, console):
@@ -65,8 +75,8 @@ def measure_speed(config, console):
     return figures, ratio >= SPEED_MINIMUM and figures["host_seconds_per_token"] <= TOKEN_SECONDS
 
 
-BENCHES = {"stream": pattern("stream"), "mix": pattern("mix"), "random2k": pattern("random2k"), "decode": decode,
-           "fidelity": measure_fidelity, "speed": measure_speed}
+BENCHES = {"stream": pattern("stream"), "mix": pattern("mix"), "random2k": pattern("random2k"), "matrix": matrix,
+           "decode": decode, "fidelity": measure_fidelity, "speed": measure_speed}
 
 
 def run(name, config, console):

@@ -126,7 +126,7 @@ def figures(request, model, plan, layout, first, result):
     whole = compose(runs, layers, steps, config.channels)
     clocks, causes = whole.counters.clocks, whole.counters.causes
     traffic = [step_traffic(layout, first + n) for n in range(steps)]
-    alone = layout.shape.attention_only
+    alone = layout.shape.part == "attention"
     total = Traffic(moved=32 * causes["data"], model=sum(t.kv_bytes if alone else t.model_bytes for t in traffic),
                     codes=sum(t.code_bytes for t in traffic))
     shares = utilisation(total, causes, clocks, config.channels)
