@@ -23,13 +23,15 @@ class ColumnEngine(Component):
     ``write_low``: address bits 6..0 of the next write beat. ``credit``: entries freed in the receiving FIFOs.
     ``issue``, ``write``, ``cas``, ``command``: what this clock issues; ``finished``: it is the chunk's last beat.
     ``no_row``, ``same_group``, ``turning``: why not, for the cause of a lost clock; no credit if none of them.
-    ``rddata_en``: read data is due; ``wck_en``: WCK in sync, both for commands that leave a register in the clock
+    ``rddata_en``: trddata_en after a RD; ``wck_en``: WCK in sync, both for commands that leave a register in the clock
     after ``issue``.
     """
 
     def __init__(self, beat_bits, fifo_beats, timing: Timing):
         if (timing.rl + COLUMN_PHASE) % 2:
             raise ValueError(f"RL {timing.rl} from phase {COLUMN_PHASE} does not start data on phase 0 (not built)")
+        if timing.dfi_read_ahead % 2 or not 0 <= timing.dfi_read_ahead < timing.rl:
+            raise ValueError(f"dfi_read_ahead is {timing.dfi_read_ahead} CK; it must be even, 0 to RL {timing.rl}")
         if timing.column_to_column(timing.tccd_s) != 1 or timing.column_to_column(timing.tccd_l) > 2:
             raise ValueError(f"tCCD_S {timing.tccd_s} and tCCD_L {timing.tccd_l} must be one and at most two clocks")
         self._layout = ChunkLayout(beat_bits)
@@ -90,7 +92,7 @@ class ColumnEngine(Component):
         self._elaborate_wck(m, wck_ready)
         m.d.comb += self.turning.eq(turn | ~wck_ready)
 
-        due = Signal(self._timing.column_to_row(self._timing.rl))
+        due = Signal(self._timing.column_to_row(self._timing.trddata_en))
         m.d.sync += [due.eq((due << 1) | (self.issue & ~self.write)), self.rddata_en.eq(due[-1])]
         return m
 

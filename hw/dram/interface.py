@@ -22,9 +22,10 @@ def dfi_signature():
     """One x16 channel, seen from the controller; one controller clock is two CK, phase ``p0`` before ``p1``.
 
     ``p0``, ``p1``: command word (see :mod:`hw.dram.command`) valid with ``cs``. ``wrdata``/``wrdata_en``: the 256
-    bits of a BL16 in the clock in which they are on DQ: WL after the WR. ``rddata_en``: the clock in which the
-    controller expects read data; ``rddata``/``rddata_valid``: the data. ``wck_en``, ``wck_toggle``: WCK.
-    ``init_start`` asks the PHY to train; it answers with ``init_complete``, which stays high.
+    bits of a BL16, tphy_wrlat after the WR. ``rddata_en``: trddata_en after the RD. ``rddata``/``rddata_valid``: the
+    data of the RDs in their order, whenever the PHY has it. ``wck_en``, ``wck_toggle``: WCK. ``init_start`` asks the
+    PHY to train; it answers with ``init_complete``, which stays high. :class:`hw.dram.timing.Timing` has both times;
+    without a PHY's parameters they are WL and RL. docs/dfi.md describes each signal.
     """
     phase = Signature({"address": Out(COMMAND_BITS), "cs": Out(1)})
     return Signature({

@@ -140,6 +140,11 @@ class Timing:
     tmrd: int
     postpone_max: int = 8
     """Refreshes of all banks (rounds of eight pairs) that may be postponed or pulled in."""
+    dfi_write_ahead: int = 0
+    """CK by which write data is on the DFI bus before its place on DQ: for a PHY whose data path to the pins is that
+    much longer than its command path. Even."""
+    dfi_read_ahead: int = 0
+    """CK by which ``rddata_en`` is before the place of the data on DQ. Even."""
 
     def replace(self, **changes):
         """A copy with some parameters (CK) changed; an unknown name raises TypeError."""
@@ -206,6 +211,16 @@ class Timing:
     def wr_wck(self):
         return self.wl + self.bl + self.twckpst
 
+    @property
+    def tphy_wrlat(self):
+        """DFI: CK from the WR to ``wrdata_en``, which comes with its data (tphy_wrdata is 0)."""
+        return self.wl - self.dfi_write_ahead
+
+    @property
+    def trddata_en(self):
+        """DFI: CK from the RD to ``rddata_en``."""
+        return self.rl - self.dfi_read_ahead
+
     def table(self):
         """Rows (JEDEC name, CK, source) in the order of :data:`PARAMETERS`."""
         return [(p.jedec, getattr(self, p.field), p.source) for p in PARAMETERS]
@@ -224,4 +239,5 @@ def small_timing():
                   tpbr2pbr=8, tpbr2act=4, trefi=480, tmrw=5, tmrd=5)
 
 
-assert {p.field for p in PARAMETERS} == {f.name for f in fields(Timing)} - {"postpone_max"}
+assert {p.field for p in PARAMETERS} == {f.name for f in fields(Timing)} - {
+    "postpone_max", "dfi_write_ahead", "dfi_read_ahead"}

@@ -24,12 +24,14 @@ class WriteQueue(Component):
     Members: ``port``, the native write port; ``flush``; ``quiet``; ``read_waiting``, ``read_taken``: a read chunk
     waits, or was let in; ``chunks`` out; ``draining``: the chunk queue is reserved for writes. ``low``: address bits
     6..0 of the next beat to issue; ``issued``: its WR is issued in this clock. ``wrdata``, ``wrdata_en``: the data,
-    on the bus WL after a command that leaves a register in the clock after ``issued``.
+    on the DFI bus tphy_wrlat after a command that leaves a register in the clock after ``issued``.
     """
 
     def __init__(self, depth, beat_bits, timing: Timing, policy: Policy):
         if (timing.wl + COLUMN_PHASE) % 2:
             raise ValueError(f"WL {timing.wl} from phase {COLUMN_PHASE} does not start data on phase 0 (not built)")
+        if timing.dfi_write_ahead % 2 or not 0 <= timing.dfi_write_ahead < timing.wl:
+            raise ValueError(f"dfi_write_ahead is {timing.dfi_write_ahead} CK; it must be even, 0 to WL {timing.wl}")
         self._depth = depth
         self._beat_bits = beat_bits
         self._timing = timing
@@ -99,7 +101,7 @@ class WriteQueue(Component):
     def _elaborate_data(self, m, data, sent):
         """Read a beat's data when it is due; only a bit is delayed."""
         read = data.read_port()
-        stages = self._timing.column_to_row(self._timing.wl)
+        stages = self._timing.column_to_row(self._timing.tphy_wrlat)
         on_way = Signal(stages)
         m.d.sync += [on_way.eq((on_way << 1) | self.issued), self.wrdata_en.eq(on_way[-1]), sent.eq(sent + on_way[-1])]
         m.d.comb += [read.addr.eq(sent), read.en.eq(on_way[-1]), self.wrdata.eq(read.data)]

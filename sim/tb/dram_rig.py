@@ -1,4 +1,4 @@
-"""Controller and device model of one channel, joined by their DFI bus."""
+"""Controller and device model of one channel, joined by their DFI bus or by a PHY model."""
 
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out, Signature
@@ -14,17 +14,26 @@ __all__ = ["DramChannel", "join"]
 
 def join(m: Module, controller, device):
     """Connect both ends of a DFI bus; either may have it among other members."""
-    for path, member, value in controller.dfi.signature.flatten(controller.dfi):
-        other = device.dfi
+    join_buses(m, controller.dfi, device.dfi)
+
+
+def join_buses(m: Module, controller, device):
+    """Connect *controller*, the side that commands, and *device*."""
+    for path, member, value in controller.signature.flatten(controller):
+        other = device
         for part in path:
             other = getattr(other, part)
         m.d.comb += other.eq(value) if member.flow is Out else value.eq(other)
 
 
 class DramChannel(Component):
-    """The controller's native ports and pulses, the device's store and reports; ``seen``: the command bus between."""
+    """The controller's native ports and pulses, the device's store and reports; ``seen``: its command bus.
 
-    def __init__(self, config: Config, timing=None, policy=None, device_timing=None):
+    *phy*: a :class:`sim.lpddr.phy.Phy` between the two.
+    """
+
+    def __init__(self, config: Config, timing=None, policy=None, device_timing=None, phy=None):
+        self._phy = phy
         self._controller = ChannelController(config, timing, policy)
         self._device = Device(config.beat_address_bits, device_timing or timing_of(config.density_gbit))
         controller = {name: member for name, member in self._controller.signature.members.items() if name != "dfi"}
@@ -36,7 +45,12 @@ class DramChannel(Component):
         m = Module()
         m.submodules.controller = controller = self._controller
         m.submodules.device = device = self._device
-        join(m, controller, device)
+        if self._phy is None:
+            join(m, controller, device)
+        else:
+            m.submodules.phy = phy = self._phy
+            join_buses(m, controller.dfi, phy.controller)
+            join_buses(m, phy.device, device.dfi)
         for part in (controller, device):
             for path, member, inner in part.signature.flatten(part):
                 if path[0] == "dfi":

@@ -5,6 +5,7 @@ import pytest
 from hw.config import preset
 from hw.dram.timing import timing_for
 from sim.bench import run_bench
+from sim.lpddr.phy import Phy
 from sim.lpddr.table import device_timing
 from sim.tb.dram_rig import DramChannel
 
@@ -43,3 +44,19 @@ def test_shorter_times_are_caught_by_name():
              "TRTW_L", "TRFCPB", "TPBR2PBR", "TPBR2ACT", "WCK_SYNC"]
     run_bench(DramChannel(CONFIG, timing=right.replace(**fast, twckpst=right.twckpst + 2)), "sim.tb.dram_channel",
               seed=5, args=arguments(20_000, rules=rules), test="hasty")
+
+
+@pytest.mark.parametrize(("phy", "ahead"), [
+    ({"command": 1, "write": 1, "enable": 1, "read": 1}, {}),
+    ({"command": 1, "write": 3, "enable": 2, "read": 5}, {"dfi_write_ahead": 4, "dfi_read_ahead": 2}),
+], ids=["a clock more each way", "longer data paths"])
+def test_random_traffic_through_a_phy(phy, ahead):
+    """Nothing of an ideal PHY is built in: no rule broken, every beat right, all rules reached as tightly."""
+    channel = DramChannel(CONFIG, timing=timing_for(16).replace(**ahead), phy=Phy(**phy))
+    run_bench(channel, "sim.tb.dram_channel", seed=7, args=arguments(40_000, tight=True), test="random_traffic")
+
+
+def test_misplaced_enable_is_caught():
+    """A PHY with a longer path for ``rddata_en``, and a controller that doesn't know of it."""
+    channel = DramChannel(CONFIG, phy=Phy(command=1, write=1, enable=2))
+    run_bench(channel, "sim.tb.dram_channel", seed=7, args=arguments(2_000, rules=["RL"]), test="hasty")

@@ -65,6 +65,8 @@ def test_controller_and_device_tables_agree(density):
 @pytest.mark.parametrize("changes, message", [
     ({"rl": 22}, "RL 22"),
     ({"wl": 12}, "WL 12"),
+    ({"dfi_write_ahead": 3}, "dfi_write_ahead is 3"),
+    ({"dfi_read_ahead": 24}, "dfi_read_ahead is 24 CK; it must be even, 0 to RL 23"),
     ({"trefi": 1000}, "a refresh every 62 clocks"),
     ({"trefi": 20_000}, "140000 CK for its refresh"),
     ({"tppd": 4}, "tPPD is 4"),
