@@ -85,13 +85,13 @@ def bench(
                                                 "default 1024.")] = None,
     layers: Annotated[int | None, typer.Option(help="With --model: layers to simulate, 2 or more; the other ones in "
                                                "the middle are composed from them.")] = None,
-    steps: Annotated[int, typer.Option(help="With --model: steps to measure.")] = 2,
-    batch: Annotated[int, typer.Option(help="With --model: sequences; 1.")] = 1,
+    steps: Annotated[int | None, typer.Option(help="With --model: steps to measure; default 2.")] = None,
+    batch: Annotated[int | None, typer.Option(help="With --model: sequences; 1.")] = None,
     weights: Annotated[str | None, typer.Option(metavar="TYPE[,ROLE=TYPE]", help="With --model: types of the "
                                                 "weights.")] = None,
-    seed: Annotated[int, typer.Option(help="With --model: seed of contents, of the order of KV pages and of the "
-                                      "experts that are drawn.")] = 0,
-    part: Annotated[str, typer.Option(help="With --model: what of each layer; all, or attention alone.")] = "all",
+    seed: Annotated[int | None, typer.Option(help="With --model: seed of contents, of the order of KV pages and of the "
+                                             "experts that are drawn.")] = None,
+    part: Annotated[str | None, typer.Option(help="With --model: what of each layer; all, or attention alone.")] = None,
     preset_name: Preset = "demo",
     overrides: Override = (),
     json_path: Json = None,
@@ -99,16 +99,16 @@ def bench(
     """Measure one thing and print its figures."""
     check_json(json_path)
     config = configuration(preset_name, overrides)
+    wanted = {"context": context, "layers": layers, "steps": steps, "batch": batch, "weights": weights, "seed": seed,
+              "part": part}
     if model is None:
-        given = {"--context": context, "--layers": layers, "--weights": weights,
-                 "--part": None if part == "all" else part}
-        for option, value in given.items():
+        for option, value in wanted.items():
             if value is not None:
-                raise UserError(f"{option} {value}: it belongs to --model, which is not given")
+                raise UserError(f"--{option} {value}: it belongs to --model, which is not given")
         figures, good = bench_command.run(name, config, Console())
     elif name == "decode":
-        request = shape_run.Request(config, model, 1024 if context is None else context, layers, steps, batch, weights,
-                                    seed, part)
+        request = shape_run.Request(config, model,
+                                    **{field: value for field, value in wanted.items() if value is not None})
         figures, good = bench_command.decode_shape(request, Console()), True
     else:
         raise UserError(f"--model {model}: bench {name} takes no model; decode does")
