@@ -152,8 +152,8 @@ PRESETS = {
         Config("tiny", channels=2, max_hidden=256, max_ffn=512, max_context=512, page_slots=4, fifo_beats=64,
                max_head_dim=64, write_queue=32),
         Config("demo", channels=4),
-        Config("bertha500", channels=32, density_gbit=32, v_kv=8, lanes=4, fifo_beats=512, max_hidden=16384,
-               max_ffn=57344, max_head_dim=128, max_group=16, max_context=131072),
+        Config("bertha500", channels=32, density_gbit=32, v_kv=8, lanes=4, fifo_beats=512, page_slots=32,
+               max_hidden=16384, max_ffn=57344, max_head_dim=128, max_group=16, max_context=131072),
     )
 }
 
