@@ -9,7 +9,7 @@ from hw.dram.causes import Cause
 from hw.dram.controller import ChannelController
 from hw.dram.interface import dfi_signature
 from hw.fetch.arbiter import WriteArbiter
-from hw.fetch.fifo import PrefetchFifo
+from hw.fetch.fifo import PrefetchFifo, scale_depth
 from hw.fetch.reader import Reader, Starved, host_read_signature
 from hw.fetch.writer import KvWriter
 from hw.fork import Queue
@@ -36,7 +36,7 @@ SLICE_QUEUE = 8
 """Slice records that wait in a channel, so that channels may drift apart."""
 
 
-def channel_status_signature():
+def channel_status_signature(config: Config):
     """What the counters and a bench see of a channel each clock."""
     return Signature({
         "ready": Out(1),  # memory initialised
@@ -47,6 +47,8 @@ def channel_status_signature():
         "starved": Out(Starved),
         "slice": Out(Status),
         "writer_idle": Out(1),  # newest K and V are in memory
+        "data_level": Out(range(config.fifo_beats + 1)),  # beats in the prefetch FIFO
+        "scale_level": Out(range(scale_depth(config) + 1)),
     })
 
 
@@ -82,7 +84,7 @@ class Channel(Component):
             "host_write": In(write_signature()),
             "logit_write": In(write_signature()),
             "dfi": Out(dfi_signature()),
-            "status": Out(channel_status_signature()),
+            "status": Out(channel_status_signature(config)),
         })
 
     def elaborate(self, platform):
@@ -127,5 +129,6 @@ class Channel(Component):
             self.status.read_beat.eq(controller.read_beat), self.status.write_beat.eq(controller.write_beat),
             self.status.refreshed.eq(controller.refreshed), self.status.starved.eq(reader.starved),
             self.status.slice.eq(slice_.status), self.status.writer_idle.eq(writer.idle),
+            self.status.data_level.eq(fifo.data_level), self.status.scale_level.eq(fifo.scale_level),
         ]
         return m

@@ -18,7 +18,7 @@ from hw.merge import Merge
 from hw.sequencer.sequencer import Sequencer
 from hw.throttle import Links
 from hw.vector.gather import Gather
-from hw.vector.unit import LogitTap, VectorUnit
+from hw.vector.unit import LogitTap, VectorStatus, VectorUnit
 from hw.verilog import Shared
 
 __all__ = ["Headrace"]
@@ -28,7 +28,8 @@ class Headrace(Component):
     """A decode accelerator of ``config.channels`` LPDDR5X channels.
 
     Members: ``axil`` registers; ``axi`` memory; ``irq``; ``dfi``, one PHY a channel; ``logits``, a tap on the logits as
-    they are computed, ``running`` and ``status`` of the channels, for benches and counters outside.
+    they are computed, ``running``, ``counting`` (the clocks that the counters count), ``vector`` and ``status`` of the
+    channels, for benches and counters outside.
 
     *timing* replaces the preset's LPDDR5X timing in the controllers; *stalls*, above 0, is the seed of random stalls in
     every stream (for tests).
@@ -46,7 +47,9 @@ class Headrace(Component):
             "dfi": Out(dfi_signature()).array(config.channels),
             "logits": Out(LogitTap(config)),
             "running": Out(1),
-            "status": Out(channel_status_signature()).array(config.channels),
+            "counting": Out(1),
+            "vector": Out(VectorStatus),
+            "status": Out(channel_status_signature(config)).array(config.channels),
         })
 
     def elaborate(self, platform):
@@ -79,6 +82,7 @@ class Headrace(Component):
             registers.ready.eq(Cat(c.status.ready for c in channels).all()),
             registers.counters.eq(counters.values), counters.clear.eq(registers.clear_counters),
             counters.enable.eq(sequencer.counting), self.running.eq(sequencer.busy),
+            self.counting.eq(sequencer.counting), self.vector.eq(vector.status),
         ]
         connect(m, sequencer.tokens, registers.tokens)
 

@@ -20,7 +20,7 @@ from sim.commands import decode, shape_run
 from sim.commands import roofline as roofline_command
 from sim.commands import trace as trace_command
 from sim.model_fetch import smollm2
-from sim.report import check_json, write_json
+from sim.report import check_output, write_json
 from sim.system.simulator import SimulationError
 
 __all__ = ["app", "main"]
@@ -37,6 +37,8 @@ TERMINATED = 128 + signal.SIGTERM
 Preset = Annotated[str, typer.Option("--preset", help=f"Sizes of the accelerator: {', '.join(PRESETS)}.")]
 Override = Annotated[list[str], typer.Option("--set", metavar="FIELD=NUMBER", help="Change a field of the preset.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE.html", help="Write a report with pictures to this "
+                                                                               "file.")]
 Model = Annotated[Path | None, typer.Option("--model", help="GGUF file of a llama; without it, SmolLM2-135M.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without the chat template.")]
 
@@ -64,11 +66,13 @@ def run(
     top_k: Annotated[int, typer.Option(help="Sample among this many most likely tokens; 0 is all.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of sampling and of the order of KV pages.")] = 0,
     json_path: Json = None,
+    html_path: Html = None,
 ):
     """Decode a prompt on the RTL, every token checked against the golden model."""
-    check_json(json_path)
+    check_output(json_path)
+    check_output(html_path, "--html")
     request = decode.Request(configuration(preset_name, overrides), model, prompt, raw=raw, tokens=tokens,
-                             temperature=temperature, top_k=top_k, seed=seed)
+                             temperature=temperature, top_k=top_k, seed=seed, html=html_path)
     report = decode.run(request, Console())
     if json_path:
         write_json(json_path, report)
@@ -95,9 +99,13 @@ def bench(
     preset_name: Preset = "demo",
     overrides: Override = (),
     json_path: Json = None,
+    html_path: Html = None,
 ):
     """Measure one thing and print its figures."""
-    check_json(json_path)
+    check_output(json_path)
+    check_output(html_path, "--html")
+    if html_path and name != "decode":
+        raise UserError(f"--html {html_path}: bench {name} has no report; decode does")
     config = configuration(preset_name, overrides)
     wanted = {"context": context, "layers": layers, "steps": steps, "batch": batch, "weights": weights, "seed": seed,
               "part": part}
@@ -105,9 +113,9 @@ def bench(
         for option, value in wanted.items():
             if value is not None:
                 raise UserError(f"--{option} {value}: it belongs to --model, which is not given")
-        figures, good = bench_command.run(name, config, Console())
+        figures, good = bench_command.run(name, config, Console(), html_path)
     elif name == "decode":
-        request = shape_run.Request(config, model,
+        request = shape_run.Request(config, model, html=html_path,
                                     **{field: value for field, value in wanted.items() if value is not None})
         figures, good = bench_command.decode_shape(request, Console()), True
     else:
@@ -167,7 +175,7 @@ def sweep(
 ):
     """Predict or simulate many points in parallel; a sweep that was stopped goes on where it was."""
     from sim.commands import sweep as sweep_command  # libraries that the other commands need not wait for
-    check_json(json_path)
+    check_output(json_path)
     figures, good = sweep_command.run(file, jobs, cluster, Console())
     if json_path:
         write_json(json_path, figures)

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from firmware.errors import UserError
 
-__all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "check_json", "decode_table", "figures_table", "shape_table",
-           "two_columns", "utilisation", "write_json", "written"]
+__all__ = ["CAUSES", "Report", "Traffic", "Utilisation", "check_output", "decode_table", "figures_table",
+           "losses_table", "shape_table", "two_columns", "utilisation", "write_json", "written"]
 
 CAUSES = ("data", "refresh", "activate_precharge", "turnaround", "no_request", "back_pressure")
 """What a channel clock was spent on: exactly one of these."""
@@ -70,6 +70,7 @@ class Report:
     goodput: float
     predicted_clocks: int
     causes: dict
+    losses: list  # of dicts, ranked: sim.losses.ranking.ranked
     violations: int
     golden_match: bool
     golden_tokens: int  # tokens, from the first on, that equal the golden model's
@@ -94,18 +95,18 @@ def write_json(path, report):
 
 
 @contextmanager
-def written(path):
-    """A text file that appears whole at the end as *path*, which comes from the option -o."""
-    with _partial(path, "-o") as partial:
+def written(path, option="-o"):
+    """A text file that appears whole at the end as *path*, which comes from *option*."""
+    with _partial(path, option) as partial:
         with open(partial, "w") as file:
             yield file
         partial.replace(path)
 
 
-def check_json(path):
-    """Raise what :func:`write_json` would raise for *path* (or None), before hours of work."""
+def check_output(path, option="--json"):
+    """Raise what writing to *path* (or None), which comes from *option*, would raise, before hours of work."""
     if path is not None:
-        with _partial(path) as partial:
+        with _partial(path, option) as partial:
             partial.touch()
 
 
@@ -174,6 +175,27 @@ def decode_table(report):
     logits = f"logits {report.logits_sha256[:16]} {'equal' if same else f'not {report.golden_logits_sha256[:16]}'}"
     table.add_row("golden model", f"{matched}, {logits}", style=None if report.golden_match else "red")
     table.add_row("simulation", f"{report.host_seconds:.0f} s, {report.clocks_per_host_second / 1000:.0f} kclocks/s")
+    return table
+
+
+MOST_LOSSES = 10
+"""Rows of the table of losses."""
+
+
+def losses_table(figures):
+    """The largest losses of a run's *figures* by operator and place, in words."""
+    losses = figures["losses"]
+    composed = ", composed" if figures.get("composed_layers") else ""
+    table = Table(title=f"Where channel clocks were lost{composed}", min_width=60)
+    table.add_column("lost", justify="right", no_wrap=True)
+    table.add_column("to")
+    for loss in losses[:MOST_LOSSES]:
+        table.add_row(f"{100 * loss['share']:.3f} %", escape(loss["words"]))
+    rest = losses[MOST_LOSSES:]
+    if rest:
+        table.add_row(f"{100 * sum(loss['share'] for loss in rest):.3f} %", f"{len(rest)} smaller losses")
+    table.add_section()
+    table.add_row(f"{100 * sum(loss['share'] for loss in losses):.3f} %", "sum")
     return table
 
 

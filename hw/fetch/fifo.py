@@ -40,7 +40,7 @@ class BeatFifo(Component):
     A beat is visible at the output in the clock after it is taken in. A beat in and one out a clock. The memory has
     a synchronous read port that is transparent to the write port, so it maps to block RAM.
 
-    Members: ``valid``/``data`` in; ``o`` out; ``pop``: an entry is being freed in this clock.
+    Members: ``valid``/``data`` in; ``o`` out; ``pop``: an entry is being freed in this clock; ``level``: entries held.
     """
 
     def __init__(self, depth, shape=BEAT):
@@ -51,6 +51,7 @@ class BeatFifo(Component):
             "data": In(shape),
             "o": Out(stream.Signature(shape)),
             "pop": Out(1),
+            "level": Out(range(depth + 1)),
         })
 
     def elaborate(self, platform):
@@ -60,7 +61,7 @@ class BeatFifo(Component):
         read = memory.read_port(transparent_for=(write,))
         head, tail = Signal(range(self._depth)), Signal(range(self._depth))
         following = Signal(range(self._depth))
-        level = Signal(range(self._depth + 1))
+        level = self.level
         m.d.comb += [
             self.o.valid.eq(level != 0),
             self.o.payload.eq(read.data),
@@ -89,7 +90,7 @@ class PrefetchFifo(Component):
     A beat is visible in the clock after it comes in. The sender holds ``fifo_beats`` credits; an entry that is freed
     is reported by ``i.credit`` one clock later.
 
-    Members: ``i`` (:func:`prefetch_signature`), ``data``, ``scales``.
+    Members: ``i`` (:func:`prefetch_signature`), ``data``, ``scales``; ``data_level``, ``scale_level``, beats held.
     """
 
     def __init__(self, config: Config):
@@ -98,6 +99,8 @@ class PrefetchFifo(Component):
             "i": In(prefetch_signature()),
             "data": Out(stream.Signature(BEAT)),
             "scales": Out(stream.Signature(BEAT)),
+            "data_level": Out(range(config.fifo_beats + 1)),
+            "scale_level": Out(range(scale_depth(config) + 1)),
         })
 
     def elaborate(self, platform):
@@ -109,6 +112,8 @@ class PrefetchFifo(Component):
             scales.valid.eq(self.i.valid & self.i.scale),
             data.data.eq(self.i.data),
             scales.data.eq(self.i.data),
+            self.data_level.eq(data.level),
+            self.scale_level.eq(scales.level),
         ]
         connect(m, fifo=data.o, port=flipped(self.data))
         connect(m, fifo=scales.o, port=flipped(self.scales))

@@ -22,6 +22,7 @@ Status = StructLayout({
     "waiting_maximum": 1,  # it waits for softmax numerators, so for the merged maxima
     "waiting_results": 1,  # it waits for room: results, vector beats, maxima, P.V sums
     "waiting_data": 1,  # it waits for a data or scale beat, and for nothing else
+    "taken": 1,  # the next record comes to hand in the clock after
 })
 """What a slice is doing; at most one of the waiting bits is set, none in a clock that takes a beat or moves on."""
 
@@ -134,7 +135,7 @@ class Issue(Component):
             m.d.sync += [take_fence.eq(0), held.eq(~last), rows.eq(rows - 1)]
         self._load_matrix(m, load, coming, matrix)
         in_attention = self._load_token(m, load, held, kind, queue.o, token)
-        self._conditions(m, (kind, head, rows), held, fence, nothing, step, last, matrix, token)
+        self._conditions(m, (kind, head, rows), held, load, fence, nothing, step, last, matrix, token)
         self._addresses(m, token, matrix, in_attention)
         return m
 
@@ -197,7 +198,7 @@ class Issue(Component):
             m.d.comb += self.address[n].eq(Mux(in_attention, query, matrix.address[n]))
         m.d.comb += self.newest_address.eq(newest + walk.block)
 
-    def _conditions(self, m, record, held, fence, nothing, step, last, matrix, token):
+    def _conditions(self, m, record, held, load, fence, nothing, step, last, matrix, token):
         """What the record in hand waits for, and what it takes when it moves on."""
         kind, head, rows = record
         operand, maximum, room, supply = Signal(), Signal(), Signal(), Signal()
@@ -249,6 +250,7 @@ class Issue(Component):
         m.d.comb += [
             step.eq(held & operand & maximum & room & supply),
             self.status.busy.eq(held),
+            self.status.taken.eq(load),
             self.status.waiting_operand.eq(held & ~operand),
             self.status.waiting_maximum.eq(held & operand & ~maximum),
             self.status.waiting_results.eq(held & operand & maximum & ~room),

@@ -65,7 +65,7 @@ class Dispatch(Component):
     Out: ``valid`` with ``values``, ``exponent`` and ``tag``, a group of integers; ``embed``, groups of a new residual;
     ``load_norm``, ``load_rope`` with ``load_slot``, ``load_beat``, ``load_data``; ``slot`` and
     ``path``, slot and kind of the youngest record in the pipelines; ``done``, a pulse for each record in order;
-    ``busy``.
+    ``busy``; ``feeding``, a record of ``kind`` is being fed.
     """
 
     def __init__(self, config: Config):
@@ -95,6 +95,8 @@ class Dispatch(Component):
             "path": Out(VectorKind),
             "done": Out(1),
             "busy": Out(1),
+            "feeding": Out(1),
+            "kind": Out(VectorKind),
         })
 
     def elaborate(self, platform):
@@ -152,6 +154,7 @@ class Dispatch(Component):
                     m.next = "IDLE"
 
         feed, pad = fsm.ongoing("FEED"), fsm.ongoing("PAD")
+        m.d.comb += [self.feeding.eq(~fsm.ongoing("IDLE")), self.kind.eq(record.kind)]
         self._sources(m, feed, pad, source, record, norm_pending, part, gap, take)
         step = Signal(range(A_BEAT + 1))
         m.d.comb += [

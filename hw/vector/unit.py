@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import stream
-from amaranth.lib.data import ArrayLayout
+from amaranth.lib.data import ArrayLayout, StructLayout
 from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 
 from hw.config import Config
@@ -20,7 +20,7 @@ from hw.vector.residual import Residual
 from hw.vector.rope import Rope
 from hw.vector.silu import ONE, GatedPairs
 
-__all__ = ["INDEX_BITS", "LogitTap", "VectorUnit"]
+__all__ = ["INDEX_BITS", "LogitTap", "VectorStatus", "VectorUnit"]
 
 INDEX_BITS = 20
 """Width of a token number."""
@@ -34,6 +34,17 @@ def LogitTap(config: Config):  # noqa: N802
     """Groups of logits as they come: ``values`` of elements ``index``, ``index`` + 1, ...; a tap, it holds nothing
     up."""
     return Signature({"valid": Out(1), "index": Out(INDEX_BITS), "values": Out(ArrayLayout(32, config.lanes))})
+
+
+VectorStatus = StructLayout({
+    "feeding": 1,  # a record is being fed, or waits for its data
+    "kind": VectorKind,  # of that record
+    "busy": 1,  # records are at work, those in the pipelines included
+    "fence": 1,  # the last block of an operand is on the bus
+    "operand": NewestKind,  # of that block
+    "region": Region,  # of that block, if it is an OPERAND
+})
+"""What the vector unit is doing, for traces."""
 
 
 class VectorUnit(Component):
@@ -50,7 +61,7 @@ class VectorUnit(Component):
 
     Out: ``operand``; ``token``, a pulse with the argmax of HEAD; ``logits``, a tap; ``logit_beats``, eight logits a
     beat, only with ``logits_enable``, and then its back-pressure stalls HEAD; ``error``, set by a result that is
-    infinite or NaN until ``clear_error``; ``done``, a pulse for each finished record; ``busy``.
+    infinite or NaN until ``clear_error``; ``done``, a pulse for each finished record; ``busy``; ``status``.
     """
 
     def __init__(self, config: Config):
@@ -73,6 +84,7 @@ class VectorUnit(Component):
             "error": Out(1),
             "done": Out(1),
             "busy": Out(1),
+            "status": Out(VectorStatus),
         })
 
     def elaborate(self, platform):
@@ -90,6 +102,9 @@ class VectorUnit(Component):
             dispatch.largest.eq(quantiser.largest), dispatch.norm_done.eq(norm.done),
             dispatch.done_operand.eq((quantiser.bus.valid & quantiser.bus.last) | residual.added),
             self.done.eq(dispatch.done), self.busy.eq(dispatch.busy),
+            self.status.feeding.eq(dispatch.feeding), self.status.kind.eq(dispatch.kind),
+            self.status.busy.eq(dispatch.busy), self.status.fence.eq(quantiser.bus.valid & quantiser.bus.last),
+            self.status.operand.eq(quantiser.bus.kind), self.status.region.eq(quantiser.bus.region),
         ]
         errors = []
         (rows_valid, rows_tag, rows), (valid, tag, values) = self._scale(m, dispatch, norm, errors)

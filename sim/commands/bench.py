@@ -8,7 +8,7 @@ from sim.commands.decode import run as run_decode
 from sim.commands.shape_run import run as run_shape
 from sim.fidelity import fidelity
 from sim.model_fetch import smollm2
-from sim.report import CAUSES, figures_table, shape_table
+from sim.report import CAUSES, figures_table, losses_table, shape_table
 from sim.tb.stream_bench import run_pattern
 
 __all__ = ["BENCHES", "DECODE_TOKENS", "PROMPT", "decode_shape", "run"]
@@ -32,7 +32,7 @@ TOKEN_SECONDS = 8
 
 def pattern(name):
     """A bench of one DRAM channel."""
-    def measure(config, console):
+    def measure(config, console, html=None):
         with console.status(f"{name}: compiling (once) and running"):
             figures = run_pattern(name, config=config, clocks=PATTERN_CLOCKS)
         figures["causes"] = dict(zip(CAUSES, figures["causes"].values(), strict=True))
@@ -41,15 +41,15 @@ def pattern(name):
     return measure
 
 
-def matrix(config, console):
+def matrix(config, console, html=None):
     """One matrix again and again, in all channels."""
     figures = matrix_bench.run(config, console, MATRIX_CLOCKS)
     return figures, figures["bus_busy"] >= MATRIX_MINIMUM
 
 
-def decode(config, console):
+def decode(config, console, html=None):
     """SmolLM2's answer; at least 32 decode steps."""
-    report = run_decode(Request(config, None, PROMPT, tokens=DECODE_TOKENS), console)
+    report = run_decode(Request(config, None, PROMPT, tokens=DECODE_TOKENS, html=html), console)
     return vars(report), report.good and report.decode_steps >= 32 and report.model_mbu >= MBU_MINIMUM
 
 
@@ -57,10 +57,11 @@ def decode_shape(request, console):
     """Figures of a :class:`sim.commands.shape_run.Request`, printed on *console*."""
     figures = run_shape(request, console)
     console.print(shape_table(figures))
+    console.print(losses_table(figures))
     return figures
 
 
-def measure_fidelity(config, console):
+def measure_fidelity(config, console, html=None):
     """The golden model against binary32 on two texts."""
     model = read_model(smollm2(console.print))
     with console.status("fidelity: golden model and reference over two texts (minutes)"):
@@ -68,7 +69,7 @@ def measure_fidelity(config, console):
     return figures, figures["ok"]
 
 
-def measure_speed(config, console):
+def measure_speed(config, console, html=None):
     """Simulation in cocotb against a bare loop of the same model."""
     figures = speed.run(config, console)
     ratio = figures["clocks_per_host_second"] / figures["bare_clocks_per_host_second"]
@@ -79,11 +80,12 @@ BENCHES = {"stream": pattern("stream"), "mix": pattern("mix"), "random2k": patte
            "decode": decode, "fidelity": measure_fidelity, "speed": measure_speed}
 
 
-def run(name, config, console):
-    """(figures, whether they reach what is asked of them) of bench *name*, printed on *console*."""
+def run(name, config, console, html=None):
+    """(figures, whether they reach what is asked of them) of bench *name*, printed on *console*; *html*: of decode, the
+    report to write."""
     if name not in BENCHES:
         raise UserError(f"unknown bench {name!r}; known: {', '.join(BENCHES)}")
-    figures, good = BENCHES[name](config, console)
+    figures, good = BENCHES[name](config, console, html)
     if name != "decode":
         console.print(figures_table(name, figures))
     if not good:

@@ -17,8 +17,11 @@ from hw.config import Config
 from sim.build import run_folder, toolchain
 from sim.commands.golden_run import GoldenRun
 from sim.commands.progress import RunProgress
+from sim.losses.decode import Losses, measured_losses
+from sim.losses.log import read_log
+from sim.losses.ranking import ranked
 from sim.model_fetch import smollm2
-from sim.report import Report, Traffic, decode_table, utilisation
+from sim.report import Report, Traffic, decode_table, losses_table, utilisation
 from sim.roofline import predicted_clocks
 from sim.system.model import system_program
 from sim.system.simulator import Job, Simulator, open_store
@@ -38,6 +41,7 @@ class Request:
     temperature: float = 0.0
     top_k: int = 0
     seed: int = 0
+    html: Path | None = None  # report to write
 
     def sampling(self):
         """Fields of :class:`firmware.engine.Sampling`; None for greedy."""
@@ -81,8 +85,17 @@ def run(request, console):
             store = open_store(folder / "store", request.config, create=True)
             write_image(model, layout, list(store), request.seed)
         outcome = simulate_and_check(program, job, folder, tokenizer, console, expected_clocks(layout, job))
-    report = make_report(model, layout, job, outcome, tokenizer)
+    losses = measured_losses(outcome.logs[len(prompt):], compiled, len(prompt), outcome.result["decode_steps"],
+                             outcome.result["causes"])
+    report = make_report(model, layout, job, outcome, tokenizer, losses)
     console.print(decode_table(report))
+    if losses:
+        console.print(losses_table(vars(report)))
+    if request.html:
+        # Takes a second to import, which runs without it need not wait for.
+        from sim.page.run_page import write_decode_page
+        write_decode_page(request.html, report, losses, path, request.config)
+        console.print(f"report: {request.html}", soft_wrap=True)
     return report
 
 
@@ -94,7 +107,7 @@ def stop_tokens(tokenizer):
 
 
 def simulate(program, job, folder, tokenizer, progress):
-    """Result and logits of *job*, shown on *progress*."""
+    """Result, logits and logs of lost clocks of *job*, shown on *progress*."""
     text = tokenizer.stream()
     with progress, Simulator(program, job, folder) as simulator:
         for event in simulator.events():
@@ -102,7 +115,9 @@ def simulate(program, job, folder, tokenizer, progress):
             if event["event"] == "token":
                 progress.token(text.push(event["token"]))
         result = simulator.result()
-        return result, simulator.logits(len(result["tokens"]), job.vocabulary)
+        logits = simulator.logits(len(result["tokens"]), job.vocabulary)
+    # Complete only when the simulator has ended.
+    return result, logits, read_log(simulator.losses, job.config.channels)
 
 
 def expected_clocks(layout, job):
@@ -118,6 +133,7 @@ class Outcome:
 
     result: dict  # of sim.system.session
     logits: np.ndarray  # (tokens, vocabulary), as the accelerator computed them
+    logs: list  # a sim.losses.log.RunLog for each run: the prompt's tokens, then the decode steps
     golden_tokens: list
     golden_logits: np.ndarray
 
@@ -129,15 +145,15 @@ def simulate_and_check(program, job, folder, tokenizer, console, expected):
     about = (folder, job.model, job.config.mantissa_bits, job.prompt)
     if job.sampling is None:
         with GoldenRun(*about, count=job.count, stop=job.stop) as golden:
-            result, logits = simulate(program, job, folder, tokenizer, progress)
+            done = simulate(program, job, folder, tokenizer, progress)
             with console.status("waiting for the golden model"):
-                return Outcome(result, logits, *golden.outcome())
-    result, logits = simulate(program, job, folder, tokenizer, progress)
-    with GoldenRun(*about, tokens=result["tokens"]) as golden, console.status("waiting for the golden model"):
-        return Outcome(result, logits, *golden.outcome())
+                return Outcome(*done, *golden.outcome())
+    done = simulate(program, job, folder, tokenizer, progress)
+    with GoldenRun(*about, tokens=done[0]["tokens"]) as golden, console.status("waiting for the golden model"):
+        return Outcome(*done, *golden.outcome())
 
 
-def make_report(model, layout, job, outcome, tokenizer):
+def make_report(model, layout, job, outcome, tokenizer, losses: Losses | None):
     """The :class:`sim.report.Report` of a finished run."""
     result, logits = outcome.result, outcome.logits
     golden_tokens, golden_logits = outcome.golden_tokens, outcome.golden_logits.astype("<f4")
@@ -157,7 +173,8 @@ def make_report(model, layout, job, outcome, tokenizer):
         prompt_tokens=first, tokens=tokens, text=tokenizer.decode(tokens), clocks=result["clocks"],
         prompt_clocks=result["prompt_clocks"], decode_clocks=result["decode_clocks"], decode_steps=steps,
         bytes=total.moved, bus_busy=shares.bus_busy, model_mbu=shares.model_mbu, goodput=shares.goodput,
-        predicted_clocks=predicted, causes=causes, violations=0,
+        predicted_clocks=predicted, causes=causes,
+        losses=ranked(losses.counts, result["decode_clocks"] * config.channels) if losses else [], violations=0,
         golden_match=same_logits and tokens == golden_tokens, golden_tokens=equal,
         logits_sha256=digest(logits[1:]), golden_logits_sha256=digest(golden_logits[1:]),
         host_seconds=result["host_seconds"], clocks_per_host_second=result["clocks"] / result["host_seconds"],

@@ -8,14 +8,15 @@ from rich.table import Table
 from firmware.errors import UserError
 from hw.config import Config
 from sim.catalogue import find_model
+from sim.model_shape import Model
 from sim.report import two_columns
-from sim.roofline.accelerator import accelerate
+from sim.roofline.accelerator import Accelerated, accelerate
 from sim.roofline.devices import DEVICES, Device, preset_device
 from sim.roofline.measurements import read_run
-from sim.roofline.work import decode_work, prefill_work, resident_bytes
+from sim.roofline.work import Work, decode_work, prefill_work, resident_bytes
 from sim.weight_types import KV8, parse_weights, weight_type
 
-__all__ = ["Request", "run"]
+__all__ = ["Request", "Prediction", "predict", "run"]
 
 MOST_BATCH = 1 << 16
 
@@ -35,18 +36,36 @@ class Request:
     plot: Path | None = None
 
 
-def run(request, console):
-    """Print the tables on *console*, draw the plot if asked for; returns the figures as a dict for JSON."""
+@dataclass(frozen=True)
+class Prediction:
+    """What a :class:`Request` asks for, as numbers."""
+
+    model: Model
+    weights: object  # types of the weights, by role
+    kv: object  # type of K and V
+    step: Work  # of decoding
+    speed: Accelerated
+    device: Device
+
+
+def predict(request):
+    """The :class:`Prediction` for *request*."""
     model = find_model(request.model)
     check(request, model)
     weights = parse_weights(request.weights) if request.weights else model.streamed_types()
     kv = weight_type(request.kv)
-    runs = [read_run(path) for path in request.measured]
-    older = request.context - 1
-    step = decode_work(model, older, kv, request.batch, weights)
-    prompt = prefill_work(model, request.context, kv, weights)
+    step = decode_work(model, request.context - 1, kv, request.batch, weights)
     speed = accelerate(model, weights, kv, request.config, request.context)
-    device = preset_device(request.config)
+    return Prediction(model, weights, kv, step, speed, preset_device(request.config))
+
+
+def run(request, console):
+    """Print the tables on *console*, draw the plot if asked for; returns the figures as a dict for JSON."""
+    runs = [read_run(path) for path in request.measured]
+    found = predict(request)
+    model, weights, kv, step, speed = found.model, found.weights, found.kv, found.step, found.speed
+    device = found.device
+    prompt = prefill_work(model, request.context, kv, weights)
     others = [*DEVICES, *(Device(f"{gbps:g} GB/s", 1e9 * gbps, None, "", "--bandwidth") for gbps in request.bandwidths)]
     resident = resident_bytes(model, request.context, kv, request.batch, weights)
 

@@ -4,6 +4,7 @@ Contents are generated, the golden model is not run, and of a deep model only so
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
@@ -18,6 +19,9 @@ from sim.catalogue import find_model
 from sim.commands.progress import RunProgress
 from sim.compose import compose, layers_to_run
 from sim.generated_contents import EPSILON, GeneratedContents
+from sim.losses.decode import measured_losses
+from sim.losses.log import read_log
+from sim.losses.ranking import compose_losses, ranked
 from sim.report import Traffic, utilisation
 from sim.roofline import predicted_clocks, roof_clocks
 from sim.roofline.devices import CLOCK_HZ
@@ -44,6 +48,7 @@ class Request:
     weights: str | None = None
     seed: int = 0
     part: str = "all"  # of sim.shape_plan.PARTS
+    html: Path | None = None  # report to write
 
 
 def run(request, console):
@@ -68,7 +73,13 @@ def run(request, console):
     counts = layers_to_run(request.layers or layout.shape.layers, layout.shape.layers)
     result = simulate_shape(layout, counts, first, request.steps, request.seed, console=console,
                             trained=True)
-    return figures(request, model, plan, layout, first, result)
+    found = figures(request, model, plan, layout, first, result)
+    if request.html:
+        # Takes a second to import, which runs without it need not wait for.
+        from sim.page.run_page import write_shape_page
+        write_shape_page(found, result["runs"][-1]["losses"], request)
+        console.print(f"report: {request.html}", soft_wrap=True)
+    return found
 
 
 def checked_plan(model, request):
@@ -84,15 +95,16 @@ def checked_plan(model, request):
 def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, console=None, **system):
     """Result of :mod:`sim.system.shape_session`: programs of *counts* layers each, *steps* steps from *first* on.
 
-    With ``logits``, float32 (programs * steps, vocab).
+    With ``logits``, float32 (programs * steps, vocab). Each of its ``runs`` has its
+    :class:`sim.losses.decode.Losses` as ``losses``.
 
     *seed*: of the contents; *table_seed*: of the order of the KV pages, if another. *system*: arguments of
     :func:`sim.system.model.system_program`.
     """
     console = console or Console(quiet=True)
     contents = GeneratedContents(layout, seed, table_seed)
-    for layers in counts:
-        compile_layout(layout.first_layers(layers), contents.exponents, EPSILON)  # refuses what no register holds
+    # Refuses what no register holds.
+    programs = [compile_layout(layout.first_layers(layers), contents.exponents, EPSILON) for layers in counts]
     with console.status("generating and compiling the design (minutes, once)"):
         program = system_program(layout.config, **system)
     job = ShapeJob(layout.config, layout.shape, layout.context, counts, contents.exponents, EPSILON, contents.token,
@@ -107,6 +119,9 @@ def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, conso
                 progress.clock(event["clock"])
             result = simulator.result()
             result["logits"] = simulator.logits(len(counts) * steps, layout.shape.vocab)
+        logs = read_log(simulator.losses, layout.config.channels)
+    for done, log, compiled in zip(result["runs"], logs, programs, strict=True):
+        done["losses"] = measured_losses([log], compiled, first, steps, done["causes"])
     for done in result["runs"]:
         if done["tokens"] != [contents.token] * steps:
             raise SimulationError(f"the generated contents let token {contents.token} win in every step; the "
@@ -130,6 +145,8 @@ def figures(request, model, plan, layout, first, result):
     total = Traffic(moved=32 * causes["data"], model=sum(t.kv_bytes if alone else t.model_bytes for t in traffic),
                     codes=sum(t.code_bytes for t in traffic))
     shares = utilisation(total, causes, clocks, config.channels)
+    largest = result["runs"][-1]
+    lost = compose_losses(largest["losses"].counts, layers, largest["layers"], causes)
     parts = [{"layers": count, "clocks": counters.clocks, "causes": counters.causes,
               "predicted_clocks": predicted_clocks(layout.first_layers(count), first, steps)}
              for count, counters in runs.items()]
@@ -143,7 +160,8 @@ def figures(request, model, plan, layout, first, result):
         "clocks": result["clocks"], "decode_clocks": clocks, "decode_steps": steps,
         "tokens_per_second": CLOCK_HZ * steps / clocks, "bytes": total.moved, "bus_busy": shares.bus_busy,
         "model_mbu": shares.model_mbu, "goodput": None if alone else shares.goodput,
-        "predicted_clocks": predicted_clocks(layout, first, steps), "causes": causes, "violations": 0,
+        "predicted_clocks": predicted_clocks(layout, first, steps), "causes": causes,
+        "losses": ranked(lost, clocks * config.channels), "violations": 0,
         "host_seconds": result["host_seconds"],
         "clocks_per_host_second": result["clocks"] / result["host_seconds"]}
 

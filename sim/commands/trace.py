@@ -11,6 +11,7 @@ from firmware.image import write_image
 from firmware.tokenizer import Tokenizer
 from hw.config import Config
 from sim.build import run_folder, toolchain
+from sim.losses.operators import step_records
 from sim.lpddr.table import device_timing
 from sim.model_fetch import smollm2
 from sim.report import written
@@ -59,7 +60,8 @@ def run(request, console):
     toolchain()
     path = request.model or smollm2(console.print)
     model = read_model(path)
-    layout = compile_model(model, request.config).layout
+    compiled = compile_model(model, request.config)
+    layout = compiled.layout
     prompt = Tokenizer(model.tokenizer).encode(request.prompt)
     if not 0 < len(prompt) <= layout.context - request.tokens:
         raise UserError(f"the prompt has {len(prompt)} tokens; 1 to {layout.context - request.tokens} fit")
@@ -80,10 +82,19 @@ def run(request, console):
     with written(request.output) as file:
         if request.format == "perfetto":
             title = f"{model.name} on {request.config.name}, {request.config.channels} channels"
-            json.dump(chrome_trace(window, device_timing(request.config.density_gbit), title), file)
+            names = record_names(compiled.program, len(prompt), request.tokens)
+            json.dump(chrome_trace(window, device_timing(request.config.density_gbit), title, names), file)
         else:
             file.writelines(access_lines(window, request.channel))
     count = sum(map(len, window.commands))
     console.print(f"{request.output}: clocks {window.start:,} to {window.stop - 1:,} of the run, {count:,} commands; "
                   "the golden model was not run", soft_wrap=True)
     return window
+
+
+def record_names(program, prompt, tokens):
+    """Names of the slice records of a run that takes in *prompt* tokens and generates *tokens*."""
+    without, with_head = ([f"layer {layer} {operator.text}" if layer >= 0 else operator.text
+                           for operator, layer in zip(records.slices, records.layers, strict=True)]
+                          for records in (step_records(program, head) for head in (False, True)))
+    return without * (prompt - 1) + with_head * tokens

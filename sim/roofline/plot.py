@@ -1,7 +1,9 @@
 """The picture: rooflines with decode points on them, and the share of peak bandwidth that decoding reaches."""
 
 import os
+from io import StringIO
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -11,7 +13,7 @@ from sim.catalogue import find_model, model_names
 from sim.roofline.devices import CLOCK_HZ, DEVICES, preset_device
 from sim.roofline.measurements import public_measurements
 
-__all__ = ["draw"]
+__all__ = ["draw", "roof_svg", "run_point"]
 
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -29,7 +31,10 @@ def draw(path, model, request, device, step, speed, runs):
         raise UserError(f"--plot {path}: name a file that ends in {', '.join(SUFFIXES)}")
     figure = Figure(figsize=(13, 6.2), layout="constrained")
     roofs, shares = figure.subplots(1, 2, width_ratios=(1.35, 1))
-    draw_roofs(roofs, model, request, device, step, speed, runs)
+    points = [point for run in runs if (point := run_point(run))]
+    draw_roofs(roofs, model, request, device, step, speed, points)
+    for name in {run["preset"] for run in runs} & set(PRESETS) - {request.config.name}:
+        draw_roof(roofs, preset_device(PRESETS[name]), OURS, 0.8)
     draw_shares(shares, model, request, speed, runs)
     kind = "prediction from bytes alone" if speed.reason else "prediction"
     figure.suptitle(f"{model.name} at {request.context:,} tokens on {device.name}: {kind}", fontsize=13)
@@ -42,8 +47,23 @@ def draw(path, model, request, device, step, speed, runs):
         raise UserError(f"cannot write {path}: {error.strerror}; name another file with --plot") from None
 
 
-def draw_roofs(axes, model, request, device, step, speed, runs):
-    """Rooflines, the model's step under the accelerator's, and public measurements of models of known sizes."""
+def roof_svg(model, request, device, step, speed, run):
+    """Text of an SVG element with the rooflines alone and a measured *run* of *model*; texts are kept as text."""
+    figure = Figure(figsize=(7.2, 5.2), layout="constrained")
+    axes = figure.subplots()
+    draw_roofs(axes, model, request, device, step, speed, [run_point(run, model)])
+    axes.set_title("")
+    text = StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "headrace", "font.family": "sans-serif"}):
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg"):]
+
+
+def draw_roofs(axes, model, request, device, step, speed, measured):
+    """Rooflines, the model's step under the accelerator's, and public measurements of models of known sizes.
+
+    *measured*: (intensity, operations a second) of runs of the RTL.
+    """
     low, high = INTENSITIES
     for other in DEVICES:
         draw_roof(axes, other, COLOURS[other.name], 1.3)
@@ -64,12 +84,8 @@ def draw_roofs(axes, model, request, device, step, speed, runs):
     place, side = ((12, -30), "left") if lowest else ((-12, 8), "right")
     axes.annotate(f"{model.name}\n{speed.tokens_per_second:,.1f} token/s", (intensity, rate), place,
                   textcoords="offset points", color=OURS, fontsize=9, ha=side, zorder=6)
-    for name in {run["preset"] for run in runs} & set(PRESETS) - {request.config.name}:
-        draw_roof(axes, preset_device(PRESETS[name]), OURS, 0.8)
-    for run in runs:
-        point = run_point(run)
-        if point:
-            axes.scatter(*point, s=60, marker="D", color=OURS, edgecolors="black", linewidths=0.8, zorder=6)
+    for point in measured:
+        axes.scatter(*point, s=60, marker="D", color=OURS, edgecolors="black", linewidths=0.8, zorder=6)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(device.bandwidth * low * 0.4, 4e15),
              xlabel="arithmetic intensity: operations a byte", ylabel="operations a second")
     axes.set_title("Rooflines", fontsize=11)
@@ -78,7 +94,7 @@ def draw_roofs(axes, model, request, device, step, speed, runs):
                Line2D([], [], color=OURS, marker="D", markersize=6, markeredgecolor="black", linestyle="",
                       label="measured on the simulated RTL"),
                Line2D([], [], color=GREY, marker="o", markersize=4, linestyle="", label="public decode measurements")]
-    axes.legend(handles=handles if runs else handles[::2], loc="upper left", fontsize=8, frameon=False)
+    axes.legend(handles=handles if measured else handles[::2], loc="upper left", fontsize=8, frameon=False)
 
 
 def weight_peak(config):
@@ -102,13 +118,14 @@ def run_model(run):
     return next((known for known in model_names() if name.startswith(known.lower())), run["model"])
 
 
-def run_point(run):
-    """(intensity, operations a second) of a measured run, or None if its model's sizes are not in the catalogue."""
-    known = run_model(run)
-    if known not in model_names():
-        return None
-    model = find_model(known)
-    tokens = run.get("prompt_tokens", 0) + run["decode_steps"] // 2
+def run_point(run, model=None):
+    """(intensity, operations a second) of a measured run of *model*, or None if its sizes are not in the catalogue."""
+    if model is None:
+        known = run_model(run)
+        if known not in model_names():
+            return None
+        model = find_model(known)
+    tokens = run.get("context", run.get("prompt_tokens", 0) + run["decode_steps"] // 2)
     operations = model.matrix_operations + model.cached_tokens(tokens) * model.score_operations
     seconds = run["decode_clocks"] / CLOCK_HZ
     moved = run["model_mbu"] * run["decode_clocks"] * run["channels"] * BEAT_BYTES

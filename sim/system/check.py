@@ -10,6 +10,8 @@ from firmware.image import write_image
 from hw.config import BEAT_BYTES
 from sim.build import run_folder
 from sim.golden.model import GoldenModel
+from sim.losses.decode import Losses, measured_losses
+from sim.losses.log import read_log
 from sim.system.model import system_program
 from sim.system.simulator import Job, Simulator, open_store
 
@@ -25,6 +27,7 @@ class Checked:
     golden_tokens: list
     golden_logits: np.ndarray
     result: dict
+    losses: Losses | None  # of the decode steps; to the clock those of the performance counters
     image_equal: bool  # weights, vectors and tables in the memories are those of a direct load, and read back so
 
     @property
@@ -41,7 +44,8 @@ def run_checked(path, config, prompt, count, *, context=None, seed=0, load="back
     then go through memory. *system*: arguments of :func:`sim.system.model.system_program`.
     """
     model = read_model(path)
-    layout = compile_model(model, config, context).layout
+    compiled = compile_model(model, config, context)
+    layout = compiled.layout
     program = system_program(config, memory_port=load == "axi4", **system)
     job = Job(config, str(path), layout.context, list(prompt), count, [], model.vocab, sampling, load=load,
               seed=seed)
@@ -54,10 +58,11 @@ def run_checked(path, config, prompt, count, *, context=None, seed=0, load="back
         with Simulator(program, job, folder) as simulator:
             result = simulator.finish()
             logits = simulator.logits(len(result["tokens"]), model.vocab)
+        logs = read_log(simulator.losses, config.channels)
         fixed = layout.kv_base * BEAT_BYTES
         back = bytes.fromhex(result["read_back"])
         image_equal = np.array_equal(store[:, :fixed], image[:, :fixed]) and image[-1].tobytes().startswith(back)
     golden = list(GoldenModel(model, config.mantissa_bits).generate(prompt, count))
     golden_tokens, golden_logits = zip(*golden, strict=True)
-    return Checked(result["tokens"], logits, list(golden_tokens), np.stack(golden_logits), result,
-                   image_equal)
+    losses = measured_losses(logs[len(prompt):], compiled, len(prompt), result["decode_steps"], result["causes"])
+    return Checked(result["tokens"], logits, list(golden_tokens), np.stack(golden_logits), result, losses, image_equal)

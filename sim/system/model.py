@@ -47,7 +47,7 @@ def system_program(config, *, timing=None, device=None, stalls=0, memory_port=Fa
     """
     files = generated(config, timing, device or device_timing(config.density_gbit), stalls, memory_port, trace)
     files["main.cpp"] = f'#define COCOTB_MAIN "{COCOTB_MAIN}"\n' + (HERE / "main.cpp").read_text()
-    files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "store.cpp")}
+    files |= {name: (HERE / name).read_text() for name in ("register_port.sv", "events.cpp", "losses.cpp", "store.cpp")}
     if trace:
         files["trace.cpp"] = (HERE / "trace.cpp").read_text()
     shared = SHARED if config.channels > FEW_CHANNELS else ["-fno-dfg-peephole"]

@@ -88,6 +88,7 @@ class Simulator:
     def __init__(self, program, job, folder, trace=None):
         self._folder = Path(folder)
         self._log = self._folder / "log"
+        self.losses = self._folder / "losses"
         self._violation = None
         values = asdict(job) | {name: str(self._folder / name) for name in ("store", "result", "replay")}
         if not job.record_replay:
@@ -97,7 +98,8 @@ class Simulator:
         environment = cocotb_environment(TOP, job.session, 0, self._folder / "results.xml")
         environment |= store_environment(self._folder / "store", job.config)
         environment |= {"HEADRACE_JOB": str(self._folder / "job"), "HEADRACE_EVENTS": str(write_end),
-                        "HEADRACE_LOGITS": str(self._folder / "logits"), "HEADRACE_VOCABULARY": str(job.vocabulary)}
+                        "HEADRACE_LOGITS": str(self._folder / "logits"),
+                        "HEADRACE_LOSSES": str(self.losses), "HEADRACE_VOCABULARY": str(job.vocabulary)}
         if trace:
             environment |= dict(zip(("HEADRACE_TRACE", "HEADRACE_TRACE_FROM", "HEADRACE_TRACE_CLOCKS"), map(str, trace),
                                     strict=True))

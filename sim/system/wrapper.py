@@ -12,7 +12,7 @@ from hw.fetch.reader import Starved
 from hw.interfaces import BEAT
 from hw.slice.issue import Status
 
-__all__ = ["PORTS", "STATUS", "TOP", "flattened", "wrapper_text"]
+__all__ = ["LOST", "PORTS", "STATUS", "TOP", "flattened", "wrapper_text"]
 
 TOP = "system"
 
@@ -25,6 +25,10 @@ PORTS = {
 
 STATUS = StructLayout({"cause": Cause, "starved": Starved, "slice": Status, "writer_idle": 1})
 """What a trace's states are packed of: members of :func:`hw.channel.channel_status_signature`."""
+
+LOST = StructLayout({"cause": Cause, "starved": Starved, "slice": Status, "write_beat": 1})
+"""What a clock in which no beat was read is packed of: ``starved`` if nothing was asked for, ``slice`` if the FIFO was
+full, otherwise 0. A written beat has the cause DATA."""
 
 RESET_CLOCKS = 8
 
@@ -74,6 +78,7 @@ def wrapper_text(accelerator, device, channels, lanes, memory_port=False, trace=
     lines += _register_port()
     lines += _store(channels)
     lines += _monitors(channels, lanes)
+    lines += _losses(channels)
     if trace:
         lines += _trace(channels)
     lines.append("endmodule")
@@ -108,6 +113,9 @@ CLOCK = """
 IMPORTS = """
     import "DPI-C" function void headrace_logit(int index, int unsigned bits);
     import "DPI-C" function void headrace_violation(longint clock, int channel, int rule, int bank);
+    import "DPI-C" function void headrace_counting(longint clock, bit on);
+    import "DPI-C" function void headrace_lost(longint clock, int channel, int word);
+    import "DPI-C" function void headrace_taken(longint clock, int channel);
     import "DPI-C" function void headrace_store(
         int channels, bit [{valid}:0] read_valid, bit [{beats}:0] read_beat, output bit [{data}:0] read_data,
         input bit [{valid}:0] write_valid, input bit [{beats}:0] write_beat, input bit [{data}:0] write_data);
@@ -161,17 +169,37 @@ def _monitors(channels, lanes):
     return [*lines, "    end"]
 
 
+def _losses(channels):
+    """Calls in clocks in which a channel read no beat, and when its slice goes on to another record: few."""
+    taken = Status["taken"].offset
+    lines = ["    logic counted = 0;", "    always @(posedge clk) begin", "        counted <= counting;",
+             "        if (counting != counted) headrace_counting(clock, counting);"]
+    for n in range(channels):
+        status = f"status__{n}__"
+        word = (f"{{{status}write_beat, {status}cause == {Cause.BACK_PRESSURE.value} ? {status}slice : "
+                f"{Status.size}'d0, {status}cause == {Cause.NO_REQUEST.value} ? {status}starved : 2'd0, "
+                f"{status}cause}}")
+        lines += [f"        if (counting && ({status}cause != 0 || {status}write_beat))",
+                  f"            headrace_lost(clock, {n}, 32'({word}));",
+                  f"        if ({status}slice[{taken}]) headrace_taken(clock, {n});"]
+    return [*lines, "    end"]
+
+
 def _trace(channels):
-    """Packed words of 32 bits a channel: both command phases with their cs, and the state. See sim/trace/window.py."""
-    commands, states = [], []
+    """Packed words of 32 bits a channel: both command phases with their cs, the state, and levels of the FIFOs (16 bits
+    each); one of the vector unit. See sim/trace/window.py."""
+    commands, states, levels = [], [], []
     for n in reversed(range(channels)):
         pins, status = f"dfi__{n}__p", f"status__{n}__"
         phases = [f"{pins}{p}__cs, {pins}{p}__cs ? {pins}{p}__address : 14'd0" for p in (1, 0)]
         commands.append(f"32'({{{', '.join(phases)}}})")
         fields = [status + name for name in reversed([name for name, _ in STATUS])]
         states.append(f"32'({{{', '.join(fields)}}})")
+        levels.append(f"16'({status}scale_level), 16'({status}data_level)")
+    taken = ", ".join(f"status__{n}__slice[{Status['taken'].offset}]" for n in reversed(range(channels)))
     word = f"bit [{32 * channels - 1}:0]"
     return ['    import "DPI-C" function void headrace_trace(',
-            f"        bit running, int channels, {word} commands, {word} states);",
+            f"        bit running, int channels, {word} commands, {word} states, {word} levels,",
+            f"        bit [{channels - 1}:0] taken, int vector);",
             f"    always @(posedge clk) headrace_trace(running, {channels}, {{{', '.join(commands)}}},",
-            f"        {{{', '.join(states)}}});"]
+            f"        {{{', '.join(states)}}}, {{{', '.join(levels)}}}, {{{taken}}}, 32'(vector));"]

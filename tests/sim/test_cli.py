@@ -172,10 +172,12 @@ def test_exit_code_and_json(headrace, monkeypatch, tmp_path, golden_match, code)
     report = Report(
         preset="tiny", overrides={}, model="m", channels=2, load="backdoor", prompt_tokens=1, tokens=[5], text="a",
         clocks=9, prompt_clocks=8, decode_clocks=0, decode_steps=0, bytes=0, bus_busy=0.0, model_mbu=0.0, goodput=0.0,
-        predicted_clocks=0, causes={}, violations=0, golden_match=golden_match, golden_tokens=1, logits_sha256="0",
-        golden_logits_sha256="0", host_seconds=1.0, clocks_per_host_second=9.0, notices=[])
+        predicted_clocks=0, causes={}, losses=[], violations=0, golden_match=golden_match, golden_tokens=1,
+        logits_sha256="0", golden_logits_sha256="0", host_seconds=1.0, clocks_per_host_second=9.0, notices=[])
     monkeypatch.setattr(decode, "run", lambda request, console: report)
     assert headrace("run", "--json", tmp_path / "new" / "run.json")[0] == code
+    refused(headrace("run", "--html", tmp_path), "cannot write", "--html")
+    refused(headrace("bench", "stream", "--html", tmp_path / "a.html"), "--html", "decode does")
     assert json.loads((tmp_path / "new" / "run.json").read_text())["tokens"] == [5]
 
 

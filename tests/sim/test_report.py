@@ -6,15 +6,16 @@ import pytest
 from rich.console import Console
 
 from firmware.errors import UserError
-from sim.report import Report, Traffic, decode_table, figures_table, utilisation, write_json
+from sim.report import Report, Traffic, decode_table, figures_table, losses_table, utilisation, write_json
 
 CAUSES = {"data": 150, "refresh": 10, "activate_precharge": 20, "turnaround": 0, "no_request": 15, "back_pressure": 5}
 
 REPORT = Report(
     preset="tiny", overrides={}, model="small", channels=2, load="backdoor", prompt_tokens=3, tokens=[5, 6],
     text=" [b]yes", clocks=900, prompt_clocks=800, decode_clocks=100, decode_steps=1, bytes=4800, bus_busy=0.75,
-    model_mbu=0.7, goodput=0.6, predicted_clocks=80, causes=CAUSES, violations=0, golden_match=True, golden_tokens=2,
-    logits_sha256="ab" * 32, golden_logits_sha256="ab" * 32, host_seconds=2.0, clocks_per_host_second=450.0, notices=[])
+    model_mbu=0.7, goodput=0.6, predicted_clocks=80, causes=CAUSES, losses=[], violations=0, golden_match=True,
+    golden_tokens=2, logits_sha256="ab" * 32, golden_logits_sha256="ab" * 32, host_seconds=2.0,
+    clocks_per_host_second=450.0, notices=[])
 
 
 def shown(table):
@@ -39,6 +40,13 @@ def test_decode_table():
     for words in ("[b]yes", "75.00 %", "80 (+25.00 %)", "back pressure", "100.00 %", "2 of 2 tokens",
                   "logits abababababababab equal"):
         assert words in text
+
+
+def test_losses_table_shows_the_largest_and_the_sum():
+    losses = [{"share": 0.01 * (12 - n), "words": f"loss [{n}]"} for n in range(12)]
+    text = shown(losses_table({"losses": losses, "composed_layers": 3}))
+    assert "composed" in text and "loss [0]" in text and "loss [9]" in text and "loss [10]" not in text
+    assert "2 smaller losses" in text and "3.000 %" in text and "78.000 %" in text
 
 
 def test_figures_table_shows_causes_as_shares():

@@ -1,12 +1,16 @@
 """``headrace bench decode --model``: what is refused, in one line with exit code 2."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from sim import cli
 from sim.commands import shape_run
+from sim.losses.attribute import Key
+from sim.losses.decode import Losses
+from sim.losses.operators import Operator
 
 SMALL = {"model_type": "llama", "hidden_size": 96, "num_hidden_layers": 4, "num_attention_heads": 3,
          "num_key_value_heads": 1, "head_dim": 32, "intermediate_size": 160, "vocab_size": 289,
@@ -95,8 +99,12 @@ def figures(monkeypatch, capsys, tmp_path):
         return {"data": data, "refresh": 0, "activate_precharge": 0, "turnaround": 0, "no_request": 0,
                 "back_pressure": 2 * clocks - data}
 
-    runs = [{"layers": 2, "clocks": 5000, "causes": causes(5000, 9000), "tokens": [96, 96]},
-            {"layers": 3, "clocks": 6000, "causes": causes(6000, 10900), "tokens": [96, 96]}]
+    def losses(clocks):
+        middle = Key(Operator("O", -1, "middle"), "back_pressure", "operand")
+        return Losses(Counter({middle: clocks}), None, None, 2)
+
+    runs = [{"layers": 2, "clocks": 5000, "causes": causes(5000, 9000), "tokens": [96, 96], "losses": losses(1000)},
+            {"layers": 3, "clocks": 6000, "causes": causes(6000, 10900), "tokens": [96, 96], "losses": losses(1100)}]
     monkeypatch.setattr(shape_run, "simulate_shape", lambda *_, **__: {
         "runs": runs, "clocks": 20000, "host_seconds": 2.0, "load": "backdoor"})
     path = tmp_path / "figures.json"
@@ -118,6 +126,8 @@ def test_figures_and_json(figures, small):
     assert (figures["simulated_layers"], figures["layers"], figures["composed_layers"]) == ([2, 3], 4, 1)
     assert (figures["decode_clocks"], figures["decode_steps"], figures["layer_clocks"]) == (7000, 2, 500)
     assert figures["causes"]["data"] == 12800 and figures["bytes"] == 32 * 12800
+    assert [(loss["words"], loss["channel_clocks"]) for loss in figures["losses"]] == [
+        ("fence: O waits for attention in the layers between", 1200)]
     assert figures["golden"] == "not run" and figures["contents"] == "generated"
     assert [part["layers"] for part in figures["runs"]] == [2, 3]
 

@@ -11,12 +11,12 @@ from sim.commands.trace import Request
 from sim.lpddr.bus import Command
 from sim.lpddr.table import device_timing
 from sim.tb import dram_words as words
-from sim.trace.perfetto import TRACKS, chrome_trace
+from sim.trace.perfetto import CENTRAL_TRACKS, TRACKS, chrome_trace
 from sim.trace.ramulator import access_lines
 from sim.trace.window import CLOCK_NS, RECORD, read_window
 
 CS = 1 << 14
-IDLE = 4 | 1 << 10  # no request, KV writer idle
+IDLE = 4 | 1 << 11  # no request, KV writer idle
 
 
 def window(path, records, clocks=1000):
@@ -32,11 +32,13 @@ def command(clock, p0=None, p1=None):
 @pytest.fixture
 def small(tmp_path):
     return window(tmp_path / "trace", [
-        (0, 0, 1, IDLE), command(2, words.act1(6, 0x2A55A)), command(3, words.act2(0x2A55A)),
-        command(12, None, words.cas(False)), (13, 0, 1, 0 | 1 << 5 | 1 << 9 | 1 << 10),
+        (0, 0, 1, IDLE), (0, 0, 2, 1), (0, 0, 3, 7 | 3 << 16), (0, 0, 4, 1 | 9 << 1),
+        command(2, words.act1(6, 0x2A55A)), command(3, words.act2(0x2A55A)),
+        command(12, None, words.cas(False)), (12, 0, 2, 2), (13, 0, 1, 0 | 1 << 5 | 1 << 9 | 1 << 11),
         command(13, None, words.rd(6, 37)), command(14, None, words.rd(6, 38)), (15, 0, 1, IDLE | 1 << 3),
         command(20, words.pre(6), words.wr(2, 5)), command(40, words.ref(5)), command(41, words.mrw1(3)),
-        command(42, words.mrw2(200)), command(60, words.pre_all()),
+        command(42, words.mrw2(200)), (48, 0, 3, 64), (50, 0, 4, 1 << 5), (55, 0, 4, 1 << 5 | 1 << 6 | 2 << 9),
+        (56, 0, 4, 0), command(60, words.pre_all()),
         (99, 0, 1, IDLE)])
 
 
@@ -56,9 +58,18 @@ def test_states(small):
 
 def test_timeline(small):
     timing = device_timing()
-    trace = json.loads(json.dumps(chrome_trace(small, timing, "a title")))
-    spans = {(TRACKS[e["tid"]], e["name"]): (e["ts"] * 1000 / CLOCK_NS, e["dur"] * 1000 / CLOCK_NS)
-             for e in trace["traceEvents"] if e["ph"] == "X"}
+    trace = json.loads(json.dumps(chrome_trace(small, timing, "a title", ["RoPE row", "layer 0 Q"])))
+    events = trace["traceEvents"]
+    spans = {((TRACKS if e["pid"] else CENTRAL_TRACKS)[e["tid"]], e["name"]):
+             (e["ts"] * 1000 / CLOCK_NS, e["dur"] * 1000 / CLOCK_NS) for e in events if e["ph"] == "X"}
+    assert ("slice record", "RoPE row") not in spans  # it was over before the window
+    assert spans["slice record", "layer 0 Q"] == pytest.approx((13, 2), abs=1e-3)
+    assert spans["vector unit", "head"] == pytest.approx((0, 50), abs=1e-3)
+    assert spans["pipelines", "busy"] == pytest.approx((50, 6), abs=1e-3)
+    assert [(e["name"], e["ts"]) for e in events if e["ph"] == "i"] == [
+        ("SiLU(gate) * up complete", pytest.approx(55 * CLOCK_NS / 1000, abs=1e-3))]
+    assert [(e["args"], e["ts"]) for e in events if e["ph"] == "C"] == [
+        ({"data": 7, "scales": 3}, 0), ({"data": 64, "scales": 0}, pytest.approx(48 * CLOCK_NS / 1000, abs=1e-3))]
     assert spans["bank 6", f"row {0x2A55A}"] == pytest.approx((3, 17), abs=1e-3)
     assert spans["data bus", "read 2 beats"] == pytest.approx((13.5, 2), abs=1e-3)
     assert spans["data bus", "write 1 beats"] == pytest.approx((20.5, 1), abs=1e-3)

@@ -29,7 +29,9 @@ def check(tmp_path, llama, config, prompt, count, **system):
     assert checked.tokens == checked.golden_tokens
     assert checked.equal, "logits differ"
     assert checked.image_equal
-    assert sum(checked.result["causes"].values()) == checked.result["decode_clocks"] * config.channels
+    causes = checked.result["causes"]
+    assert sum(causes.values()) == checked.result["decode_clocks"] * config.channels
+    assert sum(checked.losses.counts.values()) == sum(causes.values()) - causes["data"]
     return checked
 
 
