@@ -1,8 +1,8 @@
 """A loss in words."""
 
-__all__ = ["words"]
-
 from sim.losses.operators import WAIT
+
+__all__ = ["words"]
 
 FENCES = {"O": "attention", "down": "SiLU"}
 """What an operator's operand comes from, if not from residual and norm."""

@@ -92,7 +92,8 @@ def test_page_of_a_composed_run(made, tmp_path):
         "layer_clocks": 123.0, "left_out": ["routing: not built"], "experts": {"count": 8, "chosen": 2}}
     write_shape_page(figures, losses, Request(CONFIG, str(path), context=9, html=tmp_path / "shape.html"))
     text = (tmp_path / "shape.html").read_text()
-    for words in ("5, each 123 clocks", "generated, seed 4", "routing: not built", "2 of 8 in each layer", "simulated, 3 layers", '<span class="chip composed">'):
+    for words in ("5, each 123 clocks", "generated, seed 4", "routing: not built", "2 of 8 in each layer",
+                  "simulated, 3 layers", '<span class="chip composed">'):
         assert words in text
 
 
