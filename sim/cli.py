@@ -80,7 +80,8 @@ def run(
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: headrace bench stream --json build/stream.json")
+@app.command(epilog="Example: headrace bench stream --json build/stream.json, or "
+                    "headrace bench decode --preset bertha500 --model mixtral-8x7b --layers 2 --steps 1")
 def bench(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(bench_command.BENCHES)}.")],
     model: Annotated[str | None, typer.Option(help="decode: a model's sizes with generated contents instead of "

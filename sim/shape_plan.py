@@ -7,7 +7,7 @@ from firmware.layout import LAYER_ROLES, ModelShape
 from hw.config import BLOCK
 from sim.weight_types import WeightTypes, parse_weights, weight_type
 
-__all__ = ["PARTS", "ShapePlan", "shape_plan"]
+__all__ = ["PARTS", "ShapePlan", "attention_shape", "shape_plan"]
 
 PARTS = ("all", "attention")
 """What may be simulated of each layer."""

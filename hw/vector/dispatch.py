@@ -55,8 +55,8 @@ class Dispatch(Component):
 
     A record starts when no record is in flight that it could overtake or disturb: QUERY, KEY and VALUE follow each
     other down the same path; loads start at once unless the buffer is in use; any other waits until the pipelines are
-    empty, which costs nothing where a fence separates the operators, or where rows come more slowly. ROUTER's results
-    are taken and go nowhere. A group whose scale is 1/rms waits until that is known.
+    empty, which costs nothing where a fence separates the operators, or where rows come more slowly. ROUTER is
+    done with its last group, as nothing takes its results. A group whose scale is 1/rms waits until that is known.
 
     Padding that rounds a record's results (or beats) up to a multiple of the channels is taken and dropped.
 
@@ -245,7 +245,7 @@ class Dispatch(Component):
             m.d.comb += [self.values[n].eq(merged.elements[n].as_signed()) for n in range(lanes)]
         with m.Else():
             m.d.comb += [
-                self.valid.eq(go & (source == Source.RESULTS) & (record.kind != VectorKind.ROUTER)),
+                self.valid.eq(go & (source == Source.RESULTS)),
                 self.exponent.eq(results_exponent),
                 self.values.eq(self.results.payload),
             ]

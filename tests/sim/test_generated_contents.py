@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from firmware.compiler import compile_layout
-from firmware.layout import ModelShape, plan_layout
+from firmware.layout import EXPERT_ROLES, ModelShape, plan_layout
 from firmware.traffic import step_traffic
 from hw.config import BEAT_BYTES, preset
 from hw.isa import Format
@@ -65,3 +65,20 @@ def test_layers_of_a_layout_move_their_own_bytes():
     beats = [max(step_traffic(layout.first_layers(layers), POSITION).beats) for layers in (2, 3, 4, 5)]
     assert beats[-1] == max(step_traffic(layout, POSITION).beats)
     assert len(set(np.diff(beats))) == 1
+
+
+def test_drawn_experts_are_written_and_no_others():
+    formats = dict.fromkeys((*ROLES, "router"), Format.Q4_0)
+    shape = ModelShape(hidden=96, heads=3, kv_heads=1, head_dim=32, ffn=160, vocab=289, layers=5, context=64,
+                       formats=formats, experts=6, chosen=2)
+    layout = plan_layout(shape, CONFIG, seed=3)
+    assert any(0 not in drawn for drawn in layout.drawn[:3])
+    for channel in memories(layout, GeneratedContents(layout, 1), 3, POSITION, POSITION):
+        beats = channel.reshape(-1, BEAT_BYTES).any(axis=1)
+        for layer in range(shape.layers):
+            for role in shape.roles:
+                for expert in range(shape.experts if role in EXPERT_ROLES else 1):
+                    first = layout.shares[role].base + layout.offset(layer, expert)
+                    written = beats[first:first + layout.shares[role].beats]
+                    read = layer < 3 and (role not in EXPERT_ROLES or expert in layout.drawn[layer])
+                    assert written.all() if read else not written.any()

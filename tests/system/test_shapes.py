@@ -1,6 +1,7 @@
 """Runs with generated contents: composed steps against runs of all layers, clocks that contents don't change, and the
 bits of layers with experts and of attention alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from sim.compose import compose, layers_to_run
 from sim.generated_contents import EPSILON, GeneratedContents
 from sim.program_model import ProgramModel
 from sim.roofline import predicted_clocks
-from sim.shape_plan import shape_plan
+from sim.shape_plan import attention_shape, shape_plan
 
 WITHIN = 0.01
 PREDICTED_WITHIN = 0.03
@@ -96,3 +97,16 @@ def test_one_matrix_again_and_again():
     assert layout.shape.layers == 18 and layout.shares["o"].beats * 18 > 10_000
     (clocks, predicted), = checked_runs(layout, (18,), 1, 1, 3)
     assert abs(clocks / predicted - 1) < PREDICTED_WITHIN
+
+
+def test_attention_alone_is_predicted():
+    """With heads of 128 on `demo`, where a page of a KV head is as long a run of beats as on `bertha500`."""
+    whole = replace(SMALL, hidden=1024, heads=8, kv_heads=8, head_dim=128, context=8192)
+    layout, first = plan_layout(attention_shape(whole), preset("demo"), 8192), 8000
+    clocks = run(layout, (2, 3), first, 1, opt="-O2")
+    for layers, counters in clocks.items():
+        predicted = predicted_clocks(layout.first_layers(layers), first, 1)
+        assert abs(counters.clocks / predicted - 1) < PREDICTED_WITHIN
+    composed = compose(clocks, layout.shape.layers, 1, layout.config.channels).counters.clocks
+    read = step_traffic(layout, first).kv_bytes / (32 * layout.config.channels * composed)
+    assert 0.9 < read < 1
