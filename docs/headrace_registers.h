@@ -24,7 +24,7 @@ extern "C" {
 #define HEADRACE__VERSION__MAJOR_bm 0xffff0000
 #define HEADRACE__VERSION__MAJOR_bp 16
 #define HEADRACE__VERSION__MAJOR_bw 16
-#define HEADRACE__VERSION__MAJOR_reset 0x1
+#define HEADRACE__VERSION__MAJOR_reset 0x2
 
 // reg - headrace::build
 #define HEADRACE__BUILD__CHANNELS_bm 0xff
@@ -94,11 +94,11 @@ extern "C" {
 #define HEADRACE__INTERRUPT_STATUS__TOKEN_reset 0x0
 
 // reg - headrace::error
-#define HEADRACE__ERROR__FAULT_bm 0x7
+#define HEADRACE__ERROR__FAULT_bm 0xf
 #define HEADRACE__ERROR__FAULT_bp 0
-#define HEADRACE__ERROR__FAULT_bw 3
-#define HEADRACE__ERROR__EXECUTE_bm 0x8
-#define HEADRACE__ERROR__EXECUTE_bp 3
+#define HEADRACE__ERROR__FAULT_bw 4
+#define HEADRACE__ERROR__EXECUTE_bm 0x10
+#define HEADRACE__ERROR__EXECUTE_bp 4
 #define HEADRACE__ERROR__EXECUTE_bw 1
 #define HEADRACE__ERROR__RECORD_bm 0xff00
 #define HEADRACE__ERROR__RECORD_bp 8
@@ -106,6 +106,12 @@ extern "C" {
 #define HEADRACE__ERROR__VECTOR_bm 0x10000
 #define HEADRACE__ERROR__VECTOR_bp 16
 #define HEADRACE__ERROR__VECTOR_bw 1
+#define HEADRACE__ERROR__CHANNEL_bm 0x1f00000
+#define HEADRACE__ERROR__CHANNEL_bp 20
+#define HEADRACE__ERROR__CHANNEL_bw 5
+#define HEADRACE__ERROR__WAIT_bm 0x70000000
+#define HEADRACE__ERROR__WAIT_bp 28
+#define HEADRACE__ERROR__WAIT_bw 3
 
 // reg - headrace::tokens
 #define HEADRACE__TOKENS__TOKEN_bm 0xfffff
@@ -158,6 +164,12 @@ extern "C" {
 #define HEADRACE__STOP_TOKEN__TOKEN_bp 0
 #define HEADRACE__STOP_TOKEN__TOKEN_bw 20
 #define HEADRACE__STOP_TOKEN__TOKEN_reset 0x0
+
+// reg - headrace::watchdog
+#define HEADRACE__WATCHDOG__CLOCKS_bm 0xffffffff
+#define HEADRACE__WATCHDOG__CLOCKS_bp 0
+#define HEADRACE__WATCHDOG__CLOCKS_bw 32
+#define HEADRACE__WATCHDOG__CLOCKS_reset 0x100000
 
 // reg - headrace::heads
 #define HEADRACE__HEADS__KV_HEADS_bm 0x3f
@@ -293,7 +305,8 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t step_count;
     uint32_t step_flags;
     uint32_t stop_token;
-    uint8_t RESERVED_58_7f[0x28];
+    uint32_t watchdog;
+    uint8_t RESERVED_5c_7f[0x24];
     uint32_t heads;
     uint32_t kv_base;
     uint32_t page;

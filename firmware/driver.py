@@ -9,13 +9,37 @@ from firmware.image import write_image
 from firmware.program import words_of
 from hw.config import BEAT_BYTES
 from hw.host.register_map import COUNTERS, register_map
-from hw.sequencer.control import ACCESS_WORDS, EXECUTE_WORDS, Fault
+from hw.sequencer.control import ACCESS_WORDS, EXECUTE_WORDS, Fault, Wait
 
-__all__ = ["Counters", "DeviceError", "Driver", "Run"]
+__all__ = ["Counters", "DeviceError", "Driver", "Run", "explain"]
+
+REMEDIES = {
+    Fault.OPCODE: "it is no opcode: write the programs again, of a compiler for this version",
+    Fault.CONDITION: "it has no such condition: write the programs again, of a compiler for this version",
+    Fault.LOOP: "loops must have layers, an end, and no loop inside: compile the program again",
+    Fault.OVERRUN: "the program has no END: write all of it",
+    Fault.SETTINGS: "ask for one step or more, several only with head, from a position inside the context",
+    Fault.FIELD: "it has no such weight format or row scale: write the programs again, of a compiler for this version",
+    Fault.ADDRESS: "its beats are not inside the channel's memory, or its position not inside the context: check base, "
+                   "stride, beats, token and position",
+    Fault.TABLE: "a block table entry names a page past the memory: load the block tables again, check kv_base",
+    Fault.FENCE: "the slice waits for an operand that no vector record brings: check take_fence of the execute program",
+    Fault.WATCHDOG: "no slice has moved for the clocks of register watchdog: check that both programs name the same "
+                    "beats and rows, or raise watchdog",
+    Fault.LEFTOVER: "beats, results or operands were left that no record took: check that both programs name the same "
+                    "beats and rows",
+}
 
 
 class DeviceError(Exception):
-    """The accelerator is not the one expected, or reports an error."""
+    """The accelerator is not the one expected, or reports an error.
+
+    ``error``: the fields of register error, if it is that.
+    """
+
+    def __init__(self, message, error=None):
+        super().__init__(message)
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -108,7 +132,28 @@ class Driver:
 
         Without *head* there is one step and no token. *logits*: write logits to memory (of the last step, in the end).
         *stop*: end after this token. *on_token* is called with each token as it comes. Returns a :class:`Run`.
+
+        An error of the accelerator raises :class:`DeviceError` after an :meth:`abort`, so that the next run may follow.
         """
+        await self.start(token, position, steps, head=head, logits=logits, stop=stop)
+        tokens, ended = [], False
+        while not ended:
+            await self.transport.wait_interrupt()
+            events = await self.read("interrupt_status")
+            await self.write("interrupt_status", **events)
+            if events["error"]:
+                error = await self.read("error")
+                await self.abort()
+                raise DeviceError(explain(error), error)
+            ended = events["done"]
+            while events["token"] and (item := await self.read("tokens"))["valid"]:
+                tokens.append(item["token"])
+                if on_token is not None:
+                    on_token(item["token"])
+        return Run(tokens, await self.counters())
+
+    async def start(self, token, position, steps=1, *, head=True, logits=False, stop=None):
+        """Start a run, as for :meth:`run`, and don't wait for its end."""
         end = position + steps
         if end > self.compiled.layout.context:
             raise UserError(f"{end} tokens are more than the context of {self.compiled.layout.context}: shorten the "
@@ -122,19 +167,6 @@ class Driver:
         await self.write("stop_token", token=stop or 0)
         await self.write("interrupt_status", done=1, error=1, token=1)
         await self.write("control", start=1, clear_counters=1)
-        tokens, ended = [], False
-        while not ended:
-            await self.transport.wait_interrupt()
-            events = await self.read("interrupt_status")
-            await self.write("interrupt_status", **events)
-            if events["error"]:
-                raise DeviceError(self._explain(await self.read("error")))
-            ended = events["done"]
-            while events["token"] and (item := await self.read("tokens"))["valid"]:
-                tokens.append(item["token"])
-                if on_token is not None:
-                    on_token(item["token"])
-        return Run(tokens, await self.counters())
 
     async def counters(self):
         """Counters since the start of the last run."""
@@ -150,11 +182,25 @@ class Driver:
         return values[:layout.shape.vocab].astype(np.float32)
 
     async def abort(self):
-        """Drop a run; the accelerator needs a reset before the next."""
+        """Drop a run with its tokens, and wait until the accelerator is idle; the next run may follow."""
         await self.write("control", abort=1)
+        while (await self.read("status"))["busy"]:
+            pass
+        await self.write("interrupt_status", done=1, error=1, token=1)
 
-    def _explain(self, error):
-        if error["vector"]:
-            return "the vector unit met an infinity or NaN"
-        engine = "execute" if error["execute"] else "access"
-        return f"{engine} engine, record {error['record']}: {Fault(error['fault']).name.lower()}"
+
+def explain(error):
+    """The fields of register error as one line: what, where, and what to do."""
+    fault = Fault(error["fault"])
+    if fault is Fault.NONE:
+        return ("the vector unit met an infinity or NaN: the model's weights or its norms are out of range, or memory "
+                "was overwritten; load the model again")
+    if fault in (Fault.SETTINGS, Fault.LEFTOVER):
+        where = "run"
+    elif fault is Fault.TABLE:
+        where = f"channel {error['channel']}"
+    elif fault in (Fault.FENCE, Fault.WATCHDOG):
+        where = f"slice of channel {error['channel']}, waiting for {Wait(error['wait']).name.lower()}"
+    else:
+        where = f"{'execute' if error['execute'] else 'access'} engine, record {error['record']}"
+    return f"{where}: {fault.name.lower()}: {REMEDIES[fault]}"

@@ -29,6 +29,7 @@ from hw.slice.issue import Status
 from hw.slice.numerators import merged_maximum_signature
 from hw.slice.slice import Slice
 from hw.throttle import Links
+from hw.verilog import Shared
 
 __all__ = ["Channel", "channel_status_signature"]
 
@@ -49,6 +50,10 @@ def channel_status_signature(config: Config):
         "writer_idle": Out(1),  # newest K and V are in memory
         "data_level": Out(range(config.fifo_beats + 1)),  # beats in the prefetch FIFO
         "scale_level": Out(range(scale_depth(config) + 1)),
+        "slice_idle": Out(1),  # no slice record, in hand or queued
+        "left": Out(1),  # beats wait in the prefetch FIFO, or results of the slice, or operands that no record has used
+        "fault": Out(1),  # a block table entry names a page past the memory
+        "drained": Out(1),  # every read that was asked for has come, and left the FIFO
     })
 
 
@@ -56,7 +61,8 @@ class Channel(Component):
     """Controller, reader, prefetch FIFO, slice and KV writer of one channel.
 
     All channels are alike: ``channel`` is the number. Streams and broadcasts are those of the parts:
-    :class:`hw.fetch.reader.Reader`, :class:`hw.slice.slice.Slice`, :class:`hw.fetch.writer.KvWriter`.
+    :class:`hw.fetch.reader.Reader`, :class:`hw.slice.slice.Slice`, :class:`hw.fetch.writer.KvWriter`. ``halt`` and
+    ``clear`` are those of :class:`hw.abort.Abort`: all but the controller and the beats under way is reset.
 
     *timing* replaces the preset's LPDDR5X timing. *stalls*, above 0, is the seed of random stalls in every stream (for
     tests).
@@ -71,6 +77,8 @@ class Channel(Component):
             "geometry": In(Geometry(config)),
             "bounded": In(1),
             "flush": In(1),
+            "halt": In(1),
+            "clear": In(1),
             "position": In(Position(config)),
             "records": In(stream.Signature(ReaderRecord(config))),
             "dispatch": In(stream.Signature(SliceDispatch(config))),
@@ -91,11 +99,12 @@ class Channel(Component):
         config = self._config
         m = Module()
         m.submodules.controller = controller = ChannelController(config, self._timing)
-        m.submodules.reader = reader = Reader(config)
+        m.submodules.reader = reader = Shared(Reader(config), "headrace_reader", self.clear)
         m.submodules.fifo = fifo = PrefetchFifo(config)
-        m.submodules.queue = queue = Queue(SliceDispatch(config), SLICE_QUEUE)
-        m.submodules.slice = slice_ = Slice(config)
-        m.submodules.writer = writer = KvWriter(config)
+        waiting = Queue(SliceDispatch(config), SLICE_QUEUE)
+        m.submodules.queue = queue = Shared(waiting, "headrace_dispatch_queue", self.halt)
+        m.submodules.slice = slice_ = Shared(Slice(config), "headrace_slice", self.halt)
+        m.submodules.writer = writer = Shared(KvWriter(config), "headrace_kv_writer", self.halt)
         m.submodules.arbiter = arbiter = WriteArbiter(3)
 
         links = Links(m, self._stalls, self.channel)
@@ -123,6 +132,7 @@ class Channel(Component):
         m.d.comb += [
             reader.channel.eq(self.channel), reader.geometry.eq(self.geometry),
             reader.bounded.eq(self.bounded), reader.flush.eq(self.flush),
+            reader.halt.eq(self.halt), fifo.drop.eq(self.halt),
             slice_.channel.eq(self.channel), slice_.geometry.eq(self.geometry),
             writer.channel.eq(self.channel), writer.geometry.eq(self.geometry), writer.position.eq(self.position),
             self.status.ready.eq(controller.ready), self.status.cause.eq(controller.cause),
@@ -130,5 +140,10 @@ class Channel(Component):
             self.status.refreshed.eq(controller.refreshed), self.status.starved.eq(reader.starved),
             self.status.slice.eq(slice_.status), self.status.writer_idle.eq(writer.idle),
             self.status.data_level.eq(fifo.data_level), self.status.scale_level.eq(fifo.scale_level),
+            self.status.slice_idle.eq((queue.level == 0) & slice_.idle),
+            self.status.left.eq(fifo.data.valid | fifo.scales.valid | slice_.results.valid | slice_.vector.valid
+                                | slice_.maximum.valid | slice_.partial.valid | slice_.unused),
+            self.status.fault.eq(reader.fault | writer.fault),
+            self.status.drained.eq(reader.drained),
         ]
         return m

@@ -43,7 +43,7 @@ class Condition(enum.Enum, shape=2):
     WITHOUT_HEAD = 2  # only in steps that don't
 
 
-class AccessKind(enum.Enum, shape=3):
+class AccessKind(enum.Enum, shape=4):
     """Access opcodes."""
 
     END = 0  # end of the token's program
@@ -88,7 +88,7 @@ class ExecuteKind(enum.Enum, shape=3):
     NEXT = 4
 
 
-class SliceKind(enum.Enum, shape=2):
+class SliceKind(enum.Enum, shape=3):
     """Slice opcodes."""
 
     MATRIX = 0

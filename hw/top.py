@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, signed
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from hw.abort import Abort
 from hw.channel import Channel, channel_status_signature
 from hw.config import Config
 from hw.counters import Counters
@@ -58,13 +59,19 @@ class Headrace(Component):
         m = Module()
         m.submodules.registers = registers = Registers(config)
         m.submodules.sequencer = sequencer = Sequencer(config)
-        m.submodules.record_fork = record_fork = Fork(ReaderRecord(config), config.channels)
-        m.submodules.slice_fork = slice_fork = Fork(SliceDispatch(config), config.channels)
-        m.submodules.gather_results = results = Gather(signed(accumulator_bits(config)), config.channels, config.lanes)
-        m.submodules.gather_beats = beats = Gather(BEAT, config.channels)
-        m.submodules.merge = merge = Merge(config)
-        m.submodules.vector = vector = VectorUnit(config)
-        m.submodules.logit_writer = logit_writer = LogitWriter(config)
+        m.submodules.abort = abort = Abort()
+
+        def cleared(name, component):
+            return Shared(component, f"headrace_{name}", abort.halt)
+
+        m.submodules.record_fork = record_fork = cleared("record_fork", Fork(ReaderRecord(config), config.channels))
+        m.submodules.slice_fork = slice_fork = cleared("slice_fork", Fork(SliceDispatch(config), config.channels))
+        m.submodules.gather_results = results = cleared(
+            "gather_results", Gather(signed(accumulator_bits(config)), config.channels, config.lanes))
+        m.submodules.gather_beats = beats = cleared("gather_beats", Gather(BEAT, config.channels))
+        m.submodules.merge = merge = cleared("merge", Merge(config))
+        m.submodules.vector = vector = cleared("vector_unit", VectorUnit(config))
+        m.submodules.logit_writer = logit_writer = cleared("logit_writer", LogitWriter(config))
         m.submodules.memory_port = memory_port = MemoryPort(config)
         m.submodules.counters = counters = Counters(config)
 
@@ -73,12 +80,16 @@ class Headrace(Component):
         connect(m, flipped(self.axi), memory_port.axi)
         m.d.comb += [
             self.irq.eq(registers.irq),
-            sequencer.settings.eq(registers.settings), sequencer.start.eq(registers.start),
+            sequencer.settings.eq(registers.settings),
+            sequencer.start.eq(registers.start & ~registers.cancel & ~abort.busy),
             sequencer.cancel.eq(registers.cancel), sequencer.program_valid.eq(registers.program_valid),
-            sequencer.program.eq(registers.program),
-            registers.busy.eq(sequencer.busy), registers.done.eq(sequencer.done), registers.failed.eq(sequencer.failed),
-            registers.error.eq(sequencer.error), registers.vector_error.eq(vector.error),
-            vector.clear_error.eq(registers.start),
+            sequencer.program.eq(registers.program), sequencer.watchdog.eq(registers.watchdog),
+            sequencer.ready.eq(registers.ready),
+            abort.start.eq(registers.cancel), abort.drained.eq(Cat(c.status.drained for c in channels).all()),
+            registers.aborting.eq(abort.busy), memory_port.restart.eq(abort.clear),
+            registers.busy.eq(sequencer.busy | abort.busy), registers.done.eq(sequencer.done),
+            registers.failed.eq(sequencer.failed), registers.error.eq(sequencer.error),
+            registers.vector_error.eq(vector.error), vector.clear_error.eq(registers.start),
             registers.ready.eq(Cat(c.status.ready for c in channels).all()),
             registers.counters.eq(counters.values), counters.clear.eq(registers.clear_counters),
             counters.enable.eq(sequencer.counting), self.running.eq(sequencer.busy),
@@ -110,6 +121,8 @@ class Headrace(Component):
             m.d.comb += [
                 channel.channel.eq(n), channel.geometry.eq(registers.geometry),
                 channel.bounded.eq(registers.constants.logits), channel.flush.eq(logit_writer.flush),
+                channel.halt.eq(abort.halt), channel.clear.eq(abort.clear),
+                sequencer.status[n].eq(channel.status.slice),
                 channel.position.eq(sequencer.position), counters.cause[n].eq(channel.status.cause),
             ]
 
@@ -128,5 +141,11 @@ class Headrace(Component):
             logit_writer.base.eq(constants.logits_base),
             sequencer.token_valid.eq(vector.token.valid), sequencer.token.eq(vector.token.index),
             sequencer.vector_idle.eq(~vector.busy & logit_writer.idle),
+            sequencer.slices_idle.eq(Cat(c.status.slice_idle for c in channels).all()),
+            sequencer.left.eq(Cat(c.status.left for c in channels).any()),
+            sequencer.table_fault.eq(Cat(c.status.fault for c in channels).any()),
         ]
+        for n, channel in reversed(list(enumerate(channels))):
+            with m.If(channel.status.fault):
+                m.d.comb += sequencer.table_channel.eq(n)
         return m

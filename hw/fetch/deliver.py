@@ -6,8 +6,8 @@ from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import Config
 from hw.fetch.fifo import prefetch_signature
-from hw.fetch.kv import table_lines
-from hw.fetch.run import Route, Tag, page_bits
+from hw.fetch.kv import ENTRY_BITS, table_lines
+from hw.fetch.run import Route, Tag
 from hw.interfaces import BEAT
 from hw.isa import Format
 
@@ -28,7 +28,7 @@ class Delivery(Component):
     valid, data : beats from the controller; the tag of a beat's run is in ``tags`` by the time it comes.
     fifo : to the prefetch FIFO.
     table_valid, table_line, table_last : ``data`` is a line of the block table, or its last.
-    page : with ``table_last``, the newest token's physical page.
+    page : with ``table_last``, the newest token's block table entry.
     capture_valid : ``data`` is an exponent beat that the KV writer merges into.
     host_valid : ``data`` answers the host.
     credit : credits to the controller, 0 to 2.
@@ -44,7 +44,7 @@ class Delivery(Component):
             "table_valid": Out(1),
             "table_line": Out(range(max(2, table_lines(config)))),
             "table_last": Out(1),
-            "page": Out(page_bits(config)),
+            "page": Out(ENTRY_BITS),
             "capture_valid": Out(1),
             "host_valid": Out(1),
             "credit": Out(2),
@@ -63,7 +63,7 @@ class Delivery(Component):
             self.fifo.data.eq(self.data),
             self.table_line.eq(count),
             self.table_last.eq(self.table_valid & last),
-            self.page.eq(self.data.word_select(tag.lane, 32)),
+            self.page.eq(self.data.word_select(tag.lane, ENTRY_BITS)),
         ]
         with m.Switch(tag.format):
             for kind, beats in SUPERBLOCK_BEATS.items():

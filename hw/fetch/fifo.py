@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, Signature
 
 from hw.config import Config
 from hw.interfaces import BEAT
@@ -90,13 +90,15 @@ class PrefetchFifo(Component):
     A beat is visible in the clock after it comes in. The sender holds ``fifo_beats`` credits; an entry that is freed
     is reported by ``i.credit`` one clock later.
 
-    Members: ``i`` (:func:`prefetch_signature`), ``data``, ``scales``; ``data_level``, ``scale_level``, beats held.
+    Members: ``i`` (:func:`prefetch_signature`), ``data``, ``scales``; ``drop``: beats are thrown away as they come;
+    ``data_level``, ``scale_level``, beats held.
     """
 
     def __init__(self, config: Config):
         self._config = config
         super().__init__({
             "i": In(prefetch_signature()),
+            "drop": In(1),
             "data": Out(stream.Signature(BEAT)),
             "scales": Out(stream.Signature(BEAT)),
             "data_level": Out(range(config.fifo_beats + 1)),
@@ -115,7 +117,11 @@ class PrefetchFifo(Component):
             self.data_level.eq(data.level),
             self.scale_level.eq(scales.level),
         ]
-        connect(m, fifo=data.o, port=flipped(self.data))
-        connect(m, fifo=scales.o, port=flipped(self.scales))
+        for fifo, port in ((data, self.data), (scales, self.scales)):
+            m.d.comb += [
+                port.valid.eq(fifo.o.valid & ~self.drop),
+                port.payload.eq(fifo.o.payload),
+                fifo.o.ready.eq(port.ready | self.drop),
+            ]
         m.d.sync += self.i.credit.eq(data.pop + scales.pop)
         return m

@@ -11,10 +11,13 @@ from hw.fetch.run import Run, Tag, page_bits
 from hw.interfaces import BEAT, Geometry
 from hw.isa import ADDRESS_BITS
 
-__all__ = ["TABLE_LANES", "PageWalker", "WalkJob", "table_lines"]
+__all__ = ["ENTRY_BITS", "TABLE_LANES", "PageWalker", "WalkJob", "table_lines"]
 
 TABLE_LANES = 8
 """Block table entries in a beat."""
+
+ENTRY_BITS = 32
+"""Bits of a block table entry: the number of a physical page."""
 
 
 def table_lines(config: Config):
@@ -44,11 +47,11 @@ class PageWalker(Component):
     A page of one KV head is contiguous: exponents of K, exponents of V, K, V (see :func:`hw.interfaces.Geometry`). The
     run of a page covers the tokens it holds, so a page without an older token is not read.
 
-    The table buffer holds one layer's physical page numbers, ``page_bits`` each. The caller starts no paged job before
-    its table is in the buffer.
+    The table buffer holds one layer's block table entries. The caller starts no paged job before its table is in the
+    buffer. A run that would end past the memory is left out, and ``fault`` is up from then on.
 
     Members: ``jobs``, ``runs``; ``table_valid``/``table_line``/``table_data``: eight entries of 32 bits into the
-    buffer; ``geometry``.
+    buffer; ``geometry``; ``fault``.
     """
 
     def __init__(self, config: Config):
@@ -60,19 +63,19 @@ class PageWalker(Component):
             "table_valid": In(1),
             "table_line": In(range(max(2, table_lines(config)))),
             "table_data": In(BEAT),
+            "fault": Out(1),
         })
 
     def elaborate(self, platform):
         config, geometry = self._config, self.geometry
         width = page_bits(config)
         m = Module()
-        m.submodules.table = table = Memory(shape=ArrayLayout(width, TABLE_LANES), depth=max(2, table_lines(config)),
-                                            init=[])
+        m.submodules.table = table = Memory(shape=ArrayLayout(ENTRY_BITS, TABLE_LANES),
+                                            depth=max(2, table_lines(config)), init=[])
         write = table.write_port()
         line = table.read_port()
-        m.d.comb += [write.en.eq(self.table_valid), write.addr.eq(self.table_line)]
-        for lane in range(TABLE_LANES):
-            m.d.comb += write.data[lane].eq(self.table_data.word_select(lane, 32)[:width])
+        m.d.comb += [
+            write.en.eq(self.table_valid), write.addr.eq(self.table_line), write.data.as_value().eq(self.table_data)]
 
         advance = Signal()
         m.d.comb += advance.eq(~self.runs.valid | self.runs.ready)
@@ -121,8 +124,8 @@ class PageWalker(Component):
         # Entry: the page number.
         entry_valid = Signal()
         entry_paged, entry_keys = Signal(reset_less=True), Signal(reset_less=True)
-        entry = Signal(width, reset_less=True)
-        entry_beat = Signal(ADDRESS_BITS, reset_less=True)
+        entry, entry_far = Signal(ENTRY_BITS, reset_less=True), Signal()
+        entry_beat = Signal(ADDRESS_BITS + 1, reset_less=True)
         entry_tag = Signal(Tag, reset_less=True)
         entry_beats = Signal(range(config.page_slots * 8 + 1), reset_less=True)
         with m.If(advance):
@@ -137,15 +140,16 @@ class PageWalker(Component):
                 entry_beats.eq(fetch_tokens * geometry.head_blocks),
             ]
 
-        # Place: the page's address.
-        place_valid = Signal()
-        place = Signal(ADDRESS_BITS, reset_less=True)
-        place_beat = Signal(ADDRESS_BITS, reset_less=True)
+        # Place: the page's address. A page number of more than ``page_bits`` is past any memory.
+        place_valid, place_far = Signal(), Signal(reset_less=True)
+        place = Signal(width + len(geometry.page_beats), reset_less=True)
+        place_beat = Signal(ADDRESS_BITS + 1, reset_less=True)
         place_tag = Signal(Tag, reset_less=True)
         with m.If(advance):
             m.d.sync += [
                 place_valid.eq(entry_valid),
-                place.eq(entry * geometry.page_beats),
+                place.eq(entry[:width] * geometry.page_beats),
+                place_far.eq(entry_far),
                 place_beat.eq(entry_beat),
                 place_tag.eq(entry_tag),
             ]
@@ -154,10 +158,18 @@ class PageWalker(Component):
             with m.Else():
                 m.d.sync += place.eq(0)
 
+        end, past = Signal(len(place) + 2), Signal()
+        m.d.comb += [
+            entry_far.eq(entry_paged & entry[width:].any()),
+            end.eq(place_beat + place + place_tag.beats),
+            past.eq(place_valid & (place_far | (end > config.channel_beats))),
+        ]
         with m.If(advance):
             m.d.sync += [
-                self.runs.valid.eq(place_valid),
+                self.runs.valid.eq(place_valid & ~past),
                 self.runs.payload.beat.eq(place_beat + place),
                 self.runs.payload.tag.eq(place_tag),
             ]
+            with m.If(past):
+                m.d.sync += self.fault.eq(1)
         return m

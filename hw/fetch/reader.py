@@ -7,8 +7,8 @@ from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 from hw.config import Config
 from hw.fetch.deliver import Delivery
 from hw.fetch.fifo import prefetch_signature
-from hw.fetch.kv import PageWalker, WalkJob
-from hw.fetch.run import ChunkSplitter, Route, Tag, page_bits
+from hw.fetch.kv import ENTRY_BITS, PageWalker, WalkJob
+from hw.fetch.run import ChunkSplitter, Route, Tag
 from hw.fork import Queue
 from hw.interfaces import BEAT, ChunkCommand, Geometry, Position, ReaderRecord, chunk_read_signature
 from hw.isa import AccessKind
@@ -35,17 +35,17 @@ def host_read_signature():
     })
 
 
-def writer_link(config: Config):
+def writer_link():
     """Between the reader and the KV writer of a channel, seen from the reader. See :class:`Reader` for the protocol.
 
-    ``page``: physical page of the newest token in the layer whose table has come, with ``page_valid``.
+    ``page``: block table entry of the newest token in the layer whose table has come, with ``page_valid``.
     ``capture``: exponent beat into which the newest token's exponents go, with ``capture_valid``; a head's K, then V.
     ``completed``: layers whose beats the write port has taken, modulo 4. ``writing``: beats of a layer are coming.
     ``drained``: every beat that the write port took is in memory.
     """
     return Signature({
         "page_valid": Out(1),
-        "page": Out(page_bits(config)),
+        "page": Out(ENTRY_BITS),
         "capture_valid": Out(1),
         "capture": Out(BEAT),
         "completed": In(2),
@@ -100,7 +100,9 @@ class Reader(Component):
     quarter of it. The price is up to a quarter of the FIFO when the slice stops.
 
     Members: ``records``; ``memory``; ``fifo``; ``bounded``; ``flush``; ``host``; ``writer``; ``channel``, the number of
-    this channel; ``geometry``; ``starved``.
+    this channel; ``geometry``; ``starved``; ``halt``: nothing more is asked for, until a reset; ``drained``: all that
+    was asked for has come, and its credits are back; ``fault``: a block table entry names a page past the memory, which
+    is not read; up until a reset.
     """
 
     def __init__(self, config: Config):
@@ -114,8 +116,11 @@ class Reader(Component):
             "bounded": In(1),
             "flush": In(1),
             "host": In(host_read_signature()),
-            "writer": Out(writer_link(config)),
+            "writer": Out(writer_link()),
             "starved": Out(Starved),
+            "halt": In(1),
+            "drained": Out(1),
+            "fault": Out(1),
         })
 
     def elaborate(self, platform):
@@ -138,6 +143,9 @@ class Reader(Component):
             self.memory.credit.eq(delivery.credit),
             splitter.credit.eq(delivery.credit),
             splitter.bounded.eq(self.bounded),
+            splitter.halt.eq(self.halt),
+            self.drained.eq(splitter.drained),
+            self.fault.eq(walker.fault),
             walker.geometry.eq(self.geometry),
             walker.table_valid.eq(delivery.table_valid),
             walker.table_line.eq(delivery.table_line),

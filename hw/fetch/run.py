@@ -54,7 +54,8 @@ class ChunkSplitter(Component):
 
     Members: ``runs`` (at least one beat each); ``command`` the chunks; ``tags`` each run's tag, handed out in the clock
     in which its first chunk is taken. ``tags.ready`` must not depend on ``tags.valid``. ``credit``: credits that went
-    back to the controller. ``bounded``: constant while runs are under way.
+    back to the controller. ``bounded``: constant while runs are under way. ``halt``: no chunk is offered; ``drained``:
+    every beat that was asked for has come and its credit is back.
     """
 
     def __init__(self, config: Config):
@@ -62,6 +63,8 @@ class ChunkSplitter(Component):
         super().__init__({
             "bounded": In(1),
             "credit": In(2),
+            "halt": In(1),
+            "drained": Out(1),
             "runs": In(stream.Signature(Run)),
             "command": Out(stream.Signature(ChunkCommand)),
             "tags": Out(stream.Signature(Tag)),
@@ -82,7 +85,8 @@ class ChunkSplitter(Component):
             room.eq(Mux(self.bounded, part - beat[:part.bit_length() - 1], CHUNK_BEATS - beat[:7])),
             final.eq(left <= room),
             size.eq(Mux(final, left, room)),
-            self.command.valid.eq(busy & (~first | self.tags.ready) & (~self.bounded | (size <= spare))),
+            self.command.valid.eq(busy & ~self.halt & (~first | self.tags.ready) & (~self.bounded | (size <= spare))),
+            self.drained.eq(spare == self._config.fifo_beats),
             self.command.payload.beat.eq(beat),
             self.command.payload.last.eq(size - 1),
             taken.eq(self.command.valid & self.command.ready),

@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import BLOCK, Config
+from hw.fetch.kv import ENTRY_BITS
 from hw.fetch.reader import writer_link
 from hw.fetch.run import page_bits
 from hw.fork import Queue
@@ -28,7 +29,8 @@ class KvWriter(Component):
     port has taken its beats; :class:`hw.fetch.reader.Reader` says why two layers under way are enough.
 
     Members: ``channel``; ``position``: of the step being executed, read when blocks come; ``geometry``; ``operands``;
-    ``link`` to the reader; ``write``; ``idle``: all that came is in memory.
+    ``link`` to the reader; ``write``; ``idle``: all that came is in memory; ``fault``: the block table entry names a
+    page past the memory, so that nothing is written until a reset.
     """
 
     def __init__(self, config: Config):
@@ -38,9 +40,10 @@ class KvWriter(Component):
             "position": In(Position(config)),
             "geometry": In(Geometry(config)),
             "operands": In(OperandBus(config)),
-            "link": In(writer_link(config)),
+            "link": In(writer_link()),
             "write": Out(write_signature()),
             "idle": Out(1),
+            "fault": Out(1),
         })
 
     def elaborate(self, platform):
@@ -49,7 +52,7 @@ class KvWriter(Component):
         m = Module()
         job_layout = StructLayout({"owner": 1, "slot": slot_bits})
         m.submodules.jobs = jobs = Queue(job_layout, LAYERS)
-        m.submodules.pages = pages = Queue(page_bits(config), LAYERS)
+        m.submodules.pages = pages = Queue(ENTRY_BITS, LAYERS)
         m.submodules.blocks = blocks = Memory(
             shape=StructLayout({"mantissas": BEAT, "exponent": 8}), init=[],
             depth=LAYERS * 2 << (config.max_kv_heads * config.head_blocks - 1).bit_length())
@@ -80,6 +83,9 @@ class KvWriter(Component):
         last_block, fresh, missing = Signal(), Signal(), Signal()
         index = Signal(range(config.max_kv_heads * config.head_blocks))
         first_block = Signal(range(config.page_slots * 8), reset_less=True)
+        width = page_bits(config)
+        place = Signal(width + len(geometry.page_beats), reset_less=True)
+        page_end, far = Signal(len(place) + 2), Signal(reset_less=True)
         head_beat = Signal(ADDRESS_BITS, reset_less=True)
         data_beat = Signal(ADDRESS_BITS, reset_less=True)
         exponent_beat = Signal(ADDRESS_BITS, reset_less=True)
@@ -100,7 +106,8 @@ class KvWriter(Component):
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.sync += [
-                    head_beat.eq(pages.o.payload * geometry.page_beats),
+                    place.eq(pages.o.payload[:width] * geometry.page_beats),
+                    far.eq(pages.o.payload[width:].any()),
                     first_block.eq(job.slot * geometry.head_blocks),
                     head.eq(0), index.eq(0), values.eq(0),
                 ]
@@ -109,8 +116,13 @@ class KvWriter(Component):
                     with m.If(job.owner):
                         m.next = "PAGE"
             with m.State("PAGE"):
-                m.d.sync += head_beat.eq(head_beat + geometry.kv_base)
+                m.d.comb += page_end.eq(place + geometry.kv_base + geometry.page_beats)
+                m.d.sync += head_beat.eq(place + geometry.kv_base)
                 m.next = "CAPTURED"
+                with m.If(far | (page_end > config.channel_beats)):
+                    m.next = "PAST"
+            with m.State("PAST"):
+                m.d.comb += self.fault.eq(1)
             with m.State("CAPTURED"):
                 m.d.sync += [
                     block.eq(0),

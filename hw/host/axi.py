@@ -7,13 +7,18 @@ from amaranth.lib.wiring import In, Out, Signature
 from hw.config import Config
 from hw.interfaces import BEAT
 
-__all__ = ["AXI_ADDRESS_BITS", "AXI_ID_BITS", "BOUNDARY_BEATS", "Response", "axi4_signature", "burst_response"]
+__all__ = ["AXI_ADDRESS_BITS", "AXI_ID_BITS", "BOUNDARY_BEATS", "LANE_BITS", "Response", "axi4_signature",
+           "burst_beats", "burst_response", "next_lane"]
 
 AXI_ADDRESS_BITS = 40
 AXI_ID_BITS = 4
 
 BOUNDARY_BEATS = 128
 """Beats between the 4 KB boundaries that a burst must not cross (AXI A3.4.1)."""
+
+BOUNDARY_BITS = 12
+LANE_BITS = 5
+"""Address bits inside 4 KB, and inside a beat."""
 
 BURST_INCR = 1
 SIZE_BEAT = 5
@@ -43,16 +48,33 @@ def axi4_signature():
     })
 
 
+def aligned(address, size):
+    """*address*, of few bits, rounded down to a multiple of 2 ** *size*."""
+    return (address >> size) << size
+
+
+def burst_beats(m, address, length, size):
+    """Beats of memory, less one, that the transfers of a burst inside 4 KB begin in."""
+    last = Signal(BOUNDARY_BITS)
+    m.d.comb += last.eq(aligned(address[:BOUNDARY_BITS], size) + (length << size))
+    return last[LANE_BITS:] - address[LANE_BITS:BOUNDARY_BITS]
+
+
+def next_lane(lane, size):
+    """First byte lane of the transfer after one at *lane*; the bit above says that it is in the next beat of memory."""
+    return (aligned(lane, size) + (1 << size))[:LANE_BITS + 1]
+
+
 def burst_response(m, config: Config, address, length, size, burst):
     """Response that a burst deserves by its address phase.
 
-    DECERR outside the memory; SLVERR unless INCR, of whole aligned beats, inside 4 KB.
+    DECERR outside the memory; SLVERR unless INCR, of transfers of 32 bytes or less, inside 4 KB.
     """
-    response = Signal(Response)
+    response, last = Signal(Response), Signal(BOUNDARY_BITS + 2)
+    m.d.comb += last.eq(aligned(address[:BOUNDARY_BITS], size) + (length << size))
     shift = config.channel_bytes.bit_length() - 1
     with m.If(address[shift:] >= config.channels):
         m.d.comb += response.eq(Response.DECERR)
-    with m.Elif((burst != BURST_INCR) | (size != SIZE_BEAT) | address[:5].any()
-                | (address[5:12] + length >= BOUNDARY_BEATS)):
+    with m.Elif((burst != BURST_INCR) | (size > SIZE_BEAT) | last[BOUNDARY_BITS:].any()):
         m.d.comb += response.eq(Response.SLVERR)
     return response

@@ -34,9 +34,12 @@ class RegisterFile(Component):
     def __init__(self, registers: RegisterMap):
         self._map = registers
         by_name = registers.registers
+        resets = {name: {f: field.reset for f, field in register.fields.items() if field.kind is FieldKind.STORAGE}
+                  for name, register in by_name.items()}
         super().__init__({
             "bus": In(register_bus_signature()),
-            "values": Out(layout_of(by_name, FieldKind.STORAGE, FieldKind.PULSE, FieldKind.EVENT)),
+            "values": Out(layout_of(by_name, FieldKind.STORAGE, FieldKind.PULSE, FieldKind.EVENT),
+                          init={name: fields for name, fields in resets.items() if fields}),
             "inputs": In(layout_of(by_name, FieldKind.INPUT)),
             "events": In(layout_of(by_name, FieldKind.EVENT)),
             "taken": Out(StructLayout({name: 1 for name, r in by_name.items() if r.read_takes})),

@@ -1,6 +1,6 @@
 """The register block: the map of registers.rdl on AXI4-Lite, as the structs that the other blocks take."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import stream
 from amaranth.lib.data import StructLayout
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
@@ -40,6 +40,8 @@ class Registers(Component):
     irq : level, high while an enabled event is pending.
     settings, start, cancel, program_valid, program : to the sequencer.
     busy, done, failed, error, tokens : from the sequencer. ``tokens`` go to a FIFO of 256; a full one stalls the run.
+    aborting : the data path is being emptied; so is the token FIFO, as long as it lasts.
+    watchdog : to the sequencer.
     ready : all channels are initialised.
     vector_error : the vector unit met an infinity or NaN; kept here until the next ``start``, which must end it there.
     counters, clear_counters : performance counters.
@@ -61,6 +63,8 @@ class Registers(Component):
             "failed": In(1),
             "error": In(ErrorInfo),
             "tokens": In(stream.Signature(TOKEN_BITS)),
+            "aborting": In(1),
+            "watchdog": Out(32),
             "ready": In(1),
             "vector_error": In(1),
             "counters": In(CounterValues),
@@ -73,7 +77,8 @@ class Registers(Component):
         m = Module()
         m.submodules.bridge = bridge = AxiLiteBridge()
         m.submodules.file = file = RegisterFile(register_map())
-        m.submodules.tokens = tokens = Queue(TOKEN_BITS, TOKEN_DEPTH)
+        tokens = Queue(TOKEN_BITS, TOKEN_DEPTH)
+        m.submodules.tokens = ResetInserter(self.aborting)(tokens)
         connect(m, port=flipped(self.axil), bridge=bridge.axil)
         connect(m, bridge=bridge.bus, file=file.bus)
         connect(m, port=flipped(self.tokens), queue=tokens.i)
@@ -95,6 +100,8 @@ class Registers(Component):
             inputs.error.fault.eq(self.error.fault),
             inputs.error.execute.eq(self.error.execute),
             inputs.error.record.eq(self.error.record),
+            inputs.error.channel.eq(self.error.channel),
+            inputs.error.wait.eq(self.error.wait),
             inputs.error.vector.eq(vector_error),
             inputs.tokens.token.eq(tokens.o.payload),
             inputs.tokens.valid.eq(tokens.o.valid),
@@ -113,9 +120,12 @@ class Registers(Component):
             self.settings.token.eq(values.step_token.token),
             self.settings.position.slot.eq(values.step_slot.slot),
             self.settings.position.channel.eq(values.step_channel.channel),
+            self.settings.beyond.eq((values.step_slot.slot >= config.max_slots)
+                                    | (values.step_channel.channel >= config.channels)),
             self.settings.steps.eq(values.step_count.steps),
             self.settings.head.eq(values.step_flags.head),
             self.settings.stop_enable.eq(values.step_flags.stop_enable),
+            self.watchdog.eq(values.watchdog.clocks),
             self.settings.stop_token.eq(values.stop_token.token),
             self.constants.logits.eq(values.step_flags.logits),
             self.constants.logits_base.eq(values.logits_base.beat),

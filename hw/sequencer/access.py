@@ -1,12 +1,12 @@
 """Access engine: what the readers fetch."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import Config
 from hw.interfaces import ReaderRecord
-from hw.isa import ADDRESS_BITS, PROGRAM_DEPTH, AccessKind, AccessRecord, Index
+from hw.isa import PROGRAM_DEPTH, AccessKind, AccessRecord, Format, Index
 from hw.sequencer.control import ACCESS_WORDS, TOKEN_BITS, Fault, RunSettings
 from hw.sequencer.program import ProgramWalker
 from hw.sequencer.steps import StepCounter
@@ -21,7 +21,9 @@ class AccessEngine(Component):
     step's token: the run's, then each ``token`` in turn. With ``stop_enable`` a step but the first starts only
     when its token is known, and the run ends here if that is ``stop_token``.
 
-    Four clocks a dispatched record, one for LOOP, NEXT, END and skipped records.
+    Three clocks a dispatched record, one for LOOP, NEXT, END and skipped records.
+
+    A record is checked before it goes out: kind, weight format, and that its beats, and its position, are inside.
 
     Members: ``start`` a pulse while not ``busy``, with ``settings`` held during the run; ``token_valid``/``token`` the
     argmax of a step, a pulse; ``records`` to all readers; ``fault``, not NONE in one clock, after which the engine must
@@ -58,14 +60,16 @@ class AccessEngine(Component):
             steps.settings.eq(self.settings),
             steps.start.eq(self.start),
             self.index.eq(walker.index),
-            self.fault.eq(walker.fault),
         ]
 
         token = Signal(TOKEN_BITS)
         known = Signal()
+        fault = Signal(Fault)
         factor = Signal(24)
         factor_q = Signal(24, reset_less=True)
-        product = Signal(ADDRESS_BITS, reset_less=True)
+        product = Signal(len(record.stride) + len(factor), reset_less=True)
+        end = Signal(len(product) + 2)
+        outside = Signal()
         payload = self.records.payload
         m.d.comb += [
             payload.kind.eq(record.kind),
@@ -74,6 +78,8 @@ class AccessEngine(Component):
             payload.beats.eq(record.beats),
             payload.beat.eq(record.base + product),
             payload.position.eq(steps.position),
+            end.eq(record.base + product + record.beats),
+            outside.eq((end > self._config.channel_beats) | (steps.position.slot >= self._config.max_slots)),
         ]
         m.d.sync += [factor_q.eq(factor), product.eq(record.stride * factor_q)]
         with m.Switch(record.index):
@@ -110,17 +116,25 @@ class AccessEngine(Component):
                     m.d.comb += walker.loop.eq(1)
                 with m.Elif(record.kind == AccessKind.NEXT):
                     m.d.comb += walker.back.eq(1)
+                with m.Elif(record.kind.as_value() > AccessKind.NEXT.value):
+                    m.d.comb += fault.eq(Fault.OPCODE)
+                with m.Elif((record.kind == AccessKind.WEIGHTS) & (record.format.as_value() > Format.Q8_0.value)):
+                    m.d.comb += fault.eq(Fault.FIELD)
                 with m.Elif(~record.wait_token | known):
                     m.next = "MULTIPLY"
             with m.State("MULTIPLY"):
                 m.d.comb += self.busy.eq(1)
                 m.next = "DISPATCH"
             with m.State("DISPATCH"):
-                m.d.comb += [self.busy.eq(1), self.records.valid.eq(1), walker.next.eq(self.records.ready)]
-                with m.If(self.records.ready):
+                m.d.comb += [self.busy.eq(1), self.records.valid.eq(~outside),
+                             walker.next.eq(~outside & self.records.ready)]
+                with m.If(outside):
+                    m.d.comb += fault.eq(Fault.ADDRESS)
+                with m.Elif(self.records.ready):
                     m.next = "DECODE"
                     with m.If(record.wait_token):
                         m.d.sync += known.eq(0)
         with m.If(self.token_valid):
             m.d.sync += [token.eq(self.token), known.eq(1)]
+        m.d.comb += self.fault.eq(Mux(walker.fault == Fault.NONE, fault, walker.fault))
         return m

@@ -7,7 +7,7 @@ from hw.config import Config
 from hw.interfaces import Position
 from hw.isa import PROGRAM_DEPTH
 
-__all__ = ["ACCESS_WORDS", "EXECUTE_WORDS", "TOKEN_BITS", "ErrorInfo", "Fault", "ProgramWrite", "RunSettings"]
+__all__ = ["ACCESS_WORDS", "EXECUTE_WORDS", "TOKEN_BITS", "ErrorInfo", "Fault", "ProgramWrite", "RunSettings", "Wait"]
 
 TOKEN_BITS = 20
 
@@ -23,6 +23,7 @@ def RunSettings(config: Config):  # noqa: N802
     return StructLayout({
         "token": TOKEN_BITS,  # token that the first step embeds
         "position": Position(config),  # of the first step
+        "beyond": 1,  # that position is past the longest context
         "steps": TOKEN_BITS,
         "head": 1,  # the steps compute logits and argmax; needed for more than one
         "stop_enable": 1,  # end the run after ``stop_token``
@@ -38,19 +39,37 @@ ProgramWrite = StructLayout({
 """One 32-bit word of a program memory."""
 
 
-class Fault(enum.Enum, shape=3):
-    """Why a run ended in an error."""
+class Fault(enum.Enum, shape=4):
+    """Why a run was stopped."""
 
     NONE = 0
     OPCODE = 1  # unknown record kind
     CONDITION = 2  # unknown condition
     LOOP = 3  # LOOP inside a loop or of no layers, NEXT outside, END inside
     OVERRUN = 4  # the last record of the memory is not END
-    SETTINGS = 5  # no steps, or several without head
+    SETTINGS = 5  # no steps, several without head, or a first position beyond the context
+    FIELD = 6  # unknown weight format or row scale
+    ADDRESS = 7  # an access record's beats, or its position's block table entry, end past the memory or the context
+    TABLE = 8  # a block table entry names a page past the memory
+    FENCE = 9  # a slice waits for an operand, and nothing that could bring it is at work or has moved in time
+    WATCHDOG = 10  # no slice has moved in time, for another reason
+    LEFTOVER = 11  # beats were fetched, results or operands computed, that no record took
+
+
+class Wait(enum.Enum, shape=3):
+    """What a slice waits for."""
+
+    NOTHING = 0  # it has no record
+    OPERAND = 1  # a fence: an operand, or the newest K and V
+    MAXIMUM = 2  # score maxima of all channels
+    RESULTS = 3  # room for what it computes
+    DATA = 4  # beats
 
 
 ErrorInfo = StructLayout({
     "fault": Fault,
     "execute": 1,  # engine: 0 access, 1 execute
     "record": range(PROGRAM_DEPTH),
+    "channel": 5,  # of TABLE, FENCE and WATCHDOG
+    "wait": Wait,  # of that channel's slice, for FENCE and WATCHDOG
 })

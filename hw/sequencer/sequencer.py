@@ -11,6 +11,8 @@ from hw.isa import VectorRecord
 from hw.sequencer.access import AccessEngine
 from hw.sequencer.control import TOKEN_BITS, ErrorInfo, Fault, ProgramWrite, RunSettings
 from hw.sequencer.execute import ExecuteEngine
+from hw.sequencer.watchdog import Watchdog
+from hw.slice.issue import Status
 
 __all__ = ["Sequencer"]
 
@@ -27,18 +29,23 @@ class Sequencer(Component):
     Members
     -------
     settings, start : the run, taken at the ``start`` pulse. Ignored while ``busy``.
-    cancel : pulse; drops the run and the queued records at once (the blocks behind need their own reset).
+    cancel : pulse; drops the run and the queued records at once, and lets runs start again after a fault (the blocks
+        behind need their own reset: :class:`hw.abort.Abort`).
     program_valid, program : a word for a program memory; only while not ``busy``.
     records, slices, vectors : record streams.
     token_valid, token : argmax of a step with head, a pulse; all of the step's access records were taken before.
     vector_idle : the vector unit has finished every record it took, logits writes included; low from the clock after
         it takes one.
+    slices_idle : no slice has a record, in hand or queued. status : of the slices.
+    left : beats wait that no record took, or results.
+    table_fault, table_channel : a channel met a block table entry past its memory.
+    watchdog : clocks without a step of any slice after which a run is stopped, 0 for never; counted while ``ready``.
     tokens : generated tokens, one at the end of each step with head. A full receiver stalls the run.
     position : position of the step whose records are executed, from ``busy`` to the end of the step.
     busy : a run is going on.
     counting : the clocks of a run that performance counters count: ``busy`` until the last argmax.
-    done, failed : pulses at the end of a run; after ``failed`` the error is in ``error`` until the next start, and
-        records already queued still go out.
+    done, failed : pulses at the end of a run; after ``failed`` the error is in ``error`` until the next good start, and
+        records already queued still go out. After any fault but SETTINGS a start only fails again, until ``cancel``.
     """
 
     def __init__(self, config: Config):
@@ -55,6 +62,13 @@ class Sequencer(Component):
             "token_valid": In(1),
             "token": In(TOKEN_BITS),
             "vector_idle": In(1),
+            "slices_idle": In(1),
+            "status": In(Status).array(config.channels),
+            "left": In(1),
+            "table_fault": In(1),
+            "table_channel": In(5),
+            "watchdog": In(32),
+            "ready": In(1),
             "tokens": Out(stream.Signature(TOKEN_BITS)),
             "position": Out(Position(config)),
             "busy": Out(1),
@@ -86,16 +100,23 @@ class Sequencer(Component):
         connect(m, engine=execute.tokens, port=flipped(self.tokens))
 
         settings = Signal(RunSettings(self._config))
-        start, running = Signal(), Signal()
-        wrong = Signal()
+        start, running, stopped = Signal(), Signal(), Signal()
+        wrong, ended, no_vector = Signal(), Signal(), Signal()
+        m.submodules.watchdog = watchdog = Watchdog(self._config)
         m.d.comb += [
-            wrong.eq((self.settings.steps == 0) | ((self.settings.steps != 1) & ~self.settings.head)),
+            wrong.eq((self.settings.steps == 0) | ((self.settings.steps != 1) & ~self.settings.head)
+                     | self.settings.beyond),
             self.busy.eq(start | running),
             self.counting.eq(start | (running & ~execute.finished)),
             access.write_valid.eq(self.program_valid & ~self.program.execute),
             execute.write_valid.eq(self.program_valid & self.program.execute),
             self.position.eq(execute.position),
-            execute.settled.eq(self.vector_idle & (queues["vectors"].level == 0) & (queues["slices"].level == 0)),
+            ended.eq(halt | ~(access.busy | execute.busy)),
+            no_vector.eq(self.vector_idle & (queues["vectors"].level == 0)),
+            execute.settled.eq(no_vector & (queues["slices"].level == 0) & self.slices_idle),
+            watchdog.enable.eq(running & self.ready & ~(execute.tokens.valid & ~execute.tokens.ready)),
+            watchdog.limit.eq(self.watchdog), watchdog.hopeless.eq(execute.settling & no_vector),
+            *(to.eq(status) for to, status in zip(watchdog.status, self.status, strict=True)),
         ]
         for engine in (access, execute):
             m.d.comb += [
@@ -107,22 +128,36 @@ class Sequencer(Component):
                 engine.token.eq(self.token),
             ]
         m.d.sync += [start.eq(0), self.done.eq(0), self.failed.eq(0), halt.eq(self.cancel), drop.eq(self.cancel)]
-        with m.If(self.start & ~self.busy):
-            m.d.sync += [settings.eq(self.settings), self.error.eq(0)]
-            with m.If(wrong):
-                m.d.sync += [self.failed.eq(1), self.error.fault.eq(Fault.SETTINGS)]
+        with m.If(self.cancel):
+            m.d.sync += stopped.eq(0)
+        with m.Elif(self.start & ~self.busy):
+            with m.If(stopped):
+                m.d.sync += self.failed.eq(1)
+            with m.Elif(wrong):
+                m.d.sync += [self.failed.eq(1), self.error.eq(0), self.error.fault.eq(Fault.SETTINGS)]
+            with m.Elif(self.left):
+                self._fail(m, stopped, fault=Fault.LEFTOVER)
             with m.Else():
-                m.d.sync += start.eq(1)
+                m.d.sync += [settings.eq(self.settings), self.error.eq(0), start.eq(1)]
         with m.If(start):
             m.d.sync += running.eq(1)
-        with m.Elif(running & (halt | ~(access.busy | execute.busy))):
-            m.d.sync += [running.eq(0), self.done.eq(~halt)]
-        for number, engine in enumerate((access, execute)):
-            with m.If((engine.fault != Fault.NONE) & ~halt):
-                m.d.sync += [
-                    self.error.fault.eq(engine.fault),
-                    self.error.execute.eq(number),
-                    self.error.record.eq(engine.index),
-                    self.failed.eq(1), halt.eq(1),
-                ]
+        with m.Elif(running):
+            with m.If(ended):
+                m.d.sync += [running.eq(0), self.done.eq(~halt)]
+            with m.If(~halt):
+                with m.If(ended & self.left):
+                    m.d.sync += self.done.eq(0)
+                    self._fail(m, stopped, halt, fault=Fault.LEFTOVER)
+                with m.If(watchdog.fault != Fault.NONE):
+                    self._fail(m, stopped, halt, fault=watchdog.fault, channel=watchdog.channel, wait=watchdog.wait)
+                with m.If(self.table_fault):
+                    self._fail(m, stopped, halt, fault=Fault.TABLE, channel=self.table_channel)
+                for number, engine in enumerate((access, execute)):
+                    with m.If(engine.fault != Fault.NONE):
+                        self._fail(m, stopped, halt, fault=engine.fault, execute=number, record=engine.index)
         return m
+
+    def _fail(self, m, *high, **error):
+        """Stop with *error*."""
+        m.d.sync += [self.failed.eq(1), self.error.eq(0), *(signal.eq(1) for signal in high),
+                     *(self.error[name].eq(value) for name, value in error.items())]

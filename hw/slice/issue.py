@@ -53,6 +53,7 @@ class Issue(Component):
     beat ``format``, ``region``, ``weight_exponent`` and its place in the walk (``ends``, ``second``, ``first_beat``,
     ``index``); of a K or V beat its place (:func:`place_layout`), ``last`` of the head, and ``newest_address``.
     ``keys_load``: a KEYS record starts, with ``head``. ``attention``: a KEYS or VALUES record is in hand or next.
+    ``idle``: there is no record.
     """
 
     def __init__(self, config: Config):
@@ -96,6 +97,7 @@ class Issue(Component):
             "head": Out(Head(config)),
             "attention": Out(1),
             "status": Out(Status),
+            "idle": Out(1),
         })
 
     def elaborate(self, platform):
@@ -115,6 +117,7 @@ class Issue(Component):
             self.dispatch.ready.eq(queue.i.ready),
             queue.o.ready.eq(~held | (step & last)),
             load.eq(queue.o.valid & queue.o.ready),
+            self.idle.eq(~queue.o.valid & ~held),
             fence.eq(~take_fence | Array(self.complete)[self.region.as_value()]),
             *(self.take[region.value].eq(step & take_fence & (self.region == region)) for region in Region),
         ]

@@ -1,6 +1,6 @@
 """The slice of one channel: from the prefetch FIFO's beats to row results, score maxima and P.V sums."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
@@ -54,7 +54,8 @@ class Slice(Component):
     Members: ``channel``, the number of this channel; ``data`` and ``scales``, from the prefetch FIFO; ``dispatch``;
     ``geometry``; ``operand``, broadcast; ``results``, in row order; ``vector``, beats of BYPASS records as they are;
     ``maximum``, one item a pass of each KEYS record; ``merged_maximum``, the same over all channels; ``partial``, for
-    each VALUES record; ``status``.
+    each VALUES record; ``status``; ``idle``: there is no record;
+    ``unused``: there are operands, or newest K and V, that no record has waited for.
     """
 
     def __init__(self, config: Config):
@@ -72,6 +73,8 @@ class Slice(Component):
             "merged_maximum": In(merged_maximum_signature(config)),
             "partial": Out(stream.Signature(PartialItem(config))),
             "status": Out(Status),
+            "idle": Out(1),
+            "unused": Out(1),
         })
 
     def elaborate(self, platform):
@@ -122,6 +125,8 @@ class Slice(Component):
             issue.newest_complete.eq(newest.complete),
             newest.take.eq(issue.newest_take),
             self.status.eq(issue.status),
+            self.idle.eq(issue.idle),
+            self.unused.eq(Cat(*operands.complete, newest.complete).any()),
         ]
 
     def _attention(self, m, issue, loader, newest, numerators, sleepers):

@@ -16,7 +16,7 @@ from sim.bench import cocotb_environment
 from sim.lpddr.rules import Rule
 from sim.system.wrapper import TOP
 
-__all__ = ["Job", "ShapeJob", "SimulationError", "Simulator", "open_store"]
+__all__ = ["FaultJob", "Job", "ShapeJob", "SimulationError", "Simulator", "open_store"]
 
 
 class SimulationError(Exception):
@@ -66,6 +66,24 @@ class ShapeJob:
     @property
     def vocabulary(self):
         return self.shape.vocab
+
+
+@dataclass(frozen=True)
+class FaultJob:
+    """Planted faults and aborted runs, each followed by a good step: see :mod:`sim.system.fault_session`."""
+
+    config: Config
+    model: str  # GGUF file
+    context: int
+    prompt: list
+    token: int  # that the good step embeds, behind the prompt
+    vocabulary: int
+    aborts: int  # runs aborted at a random time
+    reads: int  # of those, how many with reads through the AXI4 port going on
+    seed: int
+    record_replay: bool = False
+
+    session = "sim.system.fault_session"
 
 
 def open_store(path, config, create=False):

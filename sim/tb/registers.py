@@ -11,12 +11,12 @@ from hw.config import preset
 from hw.host.register_map import COUNTERS, FieldKind, register_map
 from hw.host.registers import CounterValues, VectorConstants
 from hw.interfaces import Geometry
-from hw.sequencer.control import ErrorInfo, Fault, ProgramWrite, RunSettings
+from hw.sequencer.control import ErrorInfo, Fault, ProgramWrite, RunSettings, Wait
 from sim.bench import bench_args
 from sim.streams import Source, pack, start, unpack
 
 MAP = register_map()
-INPUTS = ("busy", "done", "failed", "error", "ready", "vector_error", "counters")
+INPUTS = ("busy", "aborting", "done", "failed", "error", "ready", "vector_error", "counters")
 
 
 def pauses(rng):
@@ -77,6 +77,9 @@ async def storage(dut):
     settings = unpack(RunSettings(cfg), int(dut.settings.value))
     assert settings["token"] == want["step_token"]["token"] and settings["steps"] == want["step_count"]["steps"]
     assert settings["position"]["slot"] == want["step_slot"]["slot"] % 2 ** cfg.max_slots.bit_length()
+    assert settings["beyond"] == (want["step_slot"]["slot"] >= cfg.max_slots
+                                  or want["step_channel"]["channel"] >= cfg.channels)
+    assert int(dut.watchdog.value) == want["watchdog"]["clocks"]
     assert settings["head"] == want["step_flags"]["head"] and settings["stop_token"] == want["stop_token"]["token"]
     assert unpack(Geometry(cfg), int(dut.geometry.value)) == {
         **want["heads"], "kv_base": want["kv_base"]["beat"], **want["page"], **want["page_head"]}
@@ -101,7 +104,8 @@ async def errors_and_constants(dut):
         assert (await master.read(address, 4)).resp == AxiResp.SLVERR, hex(address)
         assert (await master.write(address, b"\xff" * 4)).resp == AxiResp.SLVERR, hex(address)
     for name in MAP.registers:
-        assert all(not value for f, value in (await read(master, name)).items() if f in stored(MAP[name])), name
+        fields = await read(master, name)
+        assert all(fields[f] == field.reset for f, field in stored(MAP[name]).items()), name
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -160,15 +164,22 @@ async def tokens_and_status(dut):
             got.append(fields["token"])
     assert got == sent
     assert not (await read(master, "tokens"))["valid"]
+    source.send(1, 2, 3)
+    await ClockCycles(dut.clk, 40)
+    dut.aborting.value = 1
+    await ClockCycles(dut.clk, 2)
+    dut.aborting.value = 0
+    assert not (await read(master, "tokens"))["valid"], "an abort drops the tokens"
 
     values = {name: rng.getrandbits(64) for name in COUNTERS}
     dut.counters.value = pack(CounterValues, values)
-    dut.error.value = pack(ErrorInfo, {"fault": Fault.LOOP, "execute": 1, "record": 0xA7})
+    error = {"fault": Fault.FENCE.value, "execute": 1, "record": 0xA7, "channel": 19, "wait": Wait.DATA.value}
+    dut.error.value = pack(ErrorInfo, error)
     dut.ready.value = dut.busy.value = 1
     await ClockCycles(dut.clk, 2)
     for name in COUNTERS:
         assert (await read(master, name))["count"] == values[name]
-    assert await read(master, "error") == {"fault": Fault.LOOP.value, "execute": 1, "record": 0xA7, "vector": 0}
+    assert await read(master, "error") == {**error, "vector": 0}
     assert await read(master, "status") == {"busy": 1, "ready": 1, "tokens": 0}
 
 

@@ -1,4 +1,4 @@
-"""Bench of the sequencer: random programs against a plain expansion of them, faults, cancelled runs and rate."""
+"""Bench of the sequencer: random programs against a plain expansion of them, faults, watchdog, cancelled runs, rate."""
 
 import random
 
@@ -30,10 +30,12 @@ from hw.isa import (
     Format,
     Index,
     SliceKind,
+    SliceRecord,
     VectorKind,
     VectorRecord,
 )
-from hw.sequencer.control import ACCESS_WORDS, EXECUTE_WORDS, ErrorInfo, Fault, ProgramWrite, RunSettings
+from hw.sequencer.control import ACCESS_WORDS, EXECUTE_WORDS, ErrorInfo, Fault, ProgramWrite, RunSettings, Wait
+from hw.slice.issue import Status
 from sim.bench import bench_args
 from sim.streams import Sink, pack, start, unpack
 
@@ -84,8 +86,8 @@ def random_program(rng):
         return access(
             AccessKind(rng.randint(1, 5)), index=rng.choice(indices),
             condition=condition or rng.choice(list(Condition)), format=rng.choice(list(Format)),
-            head=rng.randrange(64), beats=rng.randrange(2**24), base=rng.randrange(2**27),
-            stride=rng.randrange(2**24), **fields)
+            head=rng.randrange(64), beats=rng.randrange(2**24), base=rng.randrange(2**25),
+            stride=rng.randrange(2**4), **fields)  # the last beat is inside 2**26, whatever the token
 
     def execute_record(kinds=tuple(kind for kind in VectorKind if kind is not VectorKind.HEAD)):
         condition = rng.choice(list(Condition))
@@ -167,7 +169,8 @@ class Bench:
 
     async def begin(self):
         quiet = ("settings", "start", "cancel", "program_valid", "program", "token_valid", "token")
-        await start(self.dut, vector_idle=1, **dict.fromkeys(quiet, 0))
+        quiet += ("left", "table_fault", "table_channel", "watchdog", *(f"status__{n}" for n in range(self.channels)))
+        await start(self.dut, vector_idle=1, slices_idle=1, ready=1, **dict.fromkeys(quiet, 0))
 
     async def load(self, access_words, execute_words):
         for execute, words in ((0, access_words), (1, execute_words)):
@@ -179,6 +182,17 @@ class Bench:
 
     async def load_program(self, program):
         await self.load(words_of(program.access, ACCESS_WORDS), words_of(program.execute, EXECUTE_WORDS))
+
+    async def pulse(self, name, clocks=1):
+        getattr(self.dut, name).value = 1
+        for _ in range(clocks):
+            await RisingEdge(self.dut.clk)
+        getattr(self.dut, name).value = 0
+        await RisingEdge(self.dut.clk)
+
+    def error(self):
+        """The error but for what is zero."""
+        return {name: value for name, value in unpack(ErrorInfo, int(self.dut.error.value)).items() if value}
 
     async def run(self, run, cancel=None, limit=20_000):
         """Start *run* and wait for its end; returns ("done" or "failed", clocks), or ("cancelled", clocks)."""
@@ -279,7 +293,28 @@ async def faults(dut):
     bad_condition = AccessRecord.from_bits(table.as_bits() | 3 << AccessRecord["condition"].offset)
     bad_kind = ExecuteRecord.from_bits(6)
     bypass = slice_record(SliceKind.BYPASS)
+    def access_with(layout_field, value):
+        field = AccessRecord[layout_field]
+        mask = ((1 << field.width) - 1) << field.offset
+        return AccessRecord.from_bits(access(AccessKind.WEIGHTS, beats=1).as_bits() & ~mask | value << field.offset)
+
+    def execute_with(record, value, offset):
+        return ExecuteRecord.from_bits(record.as_bits() | value << ExecuteRecord["payload"].offset + offset)
+
+    load = vector_record(VectorKind.LOAD_NORM)
+    size = bench.config.channel_beats
     cases = [
+        ((table, access_with("kind", 8), end), (execute_ends,), (Fault.OPCODE, 0, 1)),
+        ((table, access_with("format", 3), end), (execute_ends,), (Fault.FIELD, 0, 1)),
+        ((access(AccessKind.VECTOR, base=size - 2, beats=2), access(AccessKind.VECTOR, base=size - 2, beats=3), end),
+         (execute_ends,), (Fault.ADDRESS, 0, 1)),
+        ((access(AccessKind.VECTOR, base=size - 40, beats=20, index=Index.POSITION, stride=2**23), end),
+         (execute_ends,), (Fault.ADDRESS, 0, 0)),
+        ((end,), (bypass, execute_with(bypass, 4, 0), execute_ends), (Fault.OPCODE, 1, 1)),
+        ((end,), (execute_with(slice_record(SliceKind.MATRIX), 3, SliceRecord["format"].offset), execute_ends),
+         (Fault.FIELD, 1, 0)),
+        ((end,), (load, execute_with(load, 10, 0), execute_ends), (Fault.OPCODE, 1, 1)),
+        ((end,), (execute_with(load, 3, VectorRecord["scale"].offset), execute_ends), (Fault.FIELD, 1, 0)),
         ((table, bad_condition, end), (execute_ends,), (Fault.CONDITION, 0, 1)),
         ((end,), (bypass, bypass, bad_kind, execute_ends), (Fault.OPCODE, 1, 2)),
         ((access(AccessKind.LOOP, beats=0), access(AccessKind.NEXT), end), (execute_ends,), (Fault.LOOP, 0, 0)),
@@ -293,18 +328,78 @@ async def faults(dut):
     for number, (rows, todo, (fault, engine, record)) in enumerate(cases):
         await bench.load(words_of(rows, ACCESS_WORDS), words_of(todo, EXECUTE_WORDS))
         assert (await bench.run(run))[0] == "failed", f"case {number}"
-        error = unpack(ErrorInfo, int(dut.error.value))
-        assert error == {"fault": fault.value, "execute": engine, "record": record}, f"case {number}: {error}"
+        want = {"fault": fault.value, "execute": engine, "record": record}
+        assert bench.error() == {name: value for name, value in want.items() if value}, f"case {number}"
         await bench.drained()
         await bench.load_program(good)
+        assert (await bench.run(run))[0] == "failed" and bench.error()["fault"] == fault.value, "only a cancel helps"
+        await bench.pulse("cancel")
         bench.clear()
         assert (await bench.run(run))[0] == "done"
-        assert unpack(ErrorInfo, int(dut.error.value))["fault"] == Fault.NONE.value
+        assert not bench.error()
         await bench.drained()
         bench.check(Expected(good, {**run, "head": 0}, [], bench.channels))
-    for wrong in ({"steps": 0}, {"steps": 2, "head": 0}):
+    for wrong in ({"steps": 0}, {"steps": 2, "head": 0}, {"beyond": 1}):
         assert (await bench.run({**run, **wrong}))[0] == "failed"
-        assert unpack(ErrorInfo, int(dut.error.value))["fault"] == Fault.SETTINGS.value
+        assert bench.error() == {"fault": Fault.SETTINGS.value}
+        assert (await bench.run(run))[0] == "done"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def stuck_runs(dut):
+    """A run in which nothing moves ends, and says why; nothing else ends one, however long it takes."""
+    bench = Bench(dut, random.Random(bench_args()["seed"]))
+    bench.watch(0.3)
+    await bench.begin()
+    end = access(AccessKind.END)
+    await bench.load_program(Program((end,), (slice_record(SliceKind.BYPASS), execute_end())))
+    run = {"token": 1, "position": {"slot": 3, "channel": 0}, "steps": 1}
+    last = bench.channels - 1
+
+    def statuses(waiting, others=0):
+        for n in range(bench.channels):
+            fields = {"busy": 1, f"waiting_{waiting}": 1} if n == last else {"busy": others}
+            getattr(dut, f"status__{n}").value = pack(Status, fields)
+
+    async def stuck(waiting, others=0, limit=300, **levels):
+        dut.slices_idle.value, dut.watchdog.value = 0, limit
+        for name, level in levels.items():
+            getattr(dut, name).value = level
+        statuses(waiting, others)
+        outcome, clocks = await bench.run(run, cancel=1000)
+        error = bench.error()
+        await bench.pulse("cancel")
+        dut.slices_idle.value = dut.vector_idle.value = dut.ready.value = 1
+        return outcome, clocks, error
+
+    fence = {"fault": Fault.FENCE.value, "wait": Wait.OPERAND.value, "channel": last}
+    outcome, clocks, error = await stuck("operand")
+    assert (outcome, {"channel": 0, **error}) == ("failed", fence | {"channel": last}) and 64 <= clocks < 150
+    outcome, clocks, error = await stuck("operand", vector_idle=0)
+    assert (outcome, {"channel": 0, **error}) == ("failed", fence) and 300 <= clocks < 340
+    if bench.channels == 1:
+        outcome, clocks, error = await stuck("data")
+        assert (outcome, error) == ("failed", {"fault": Fault.WATCHDOG.value, "wait": Wait.DATA.value})
+        assert 300 <= clocks < 340
+    else:
+        assert (await stuck("operand", others=1))[0] == "cancelled"
+    assert (await stuck("data", limit=0))[0] == "cancelled"
+    assert (await stuck("data", ready=0))[0] == "cancelled"
+    statuses("data")
+    assert (await bench.run(run))[0] == "done"
+
+    dut.table_channel.value = last
+    dut.slices_idle.value = dut.table_fault.value = 0
+    cocotb.start_soon(bench.pulse("table_fault", 10))
+    assert (await bench.run(run))[0] == "failed"
+    assert {"channel": 0, **bench.error()} == {"fault": Fault.TABLE.value, "channel": last}
+    dut.slices_idle.value = 1
+    await bench.pulse("cancel")
+    dut.left.value = 1
+    assert (await bench.run(run))[0] == "failed" and bench.error() == {"fault": Fault.LEFTOVER.value}
+    await bench.pulse("cancel")
+    dut.left.value = 0
+    assert (await bench.run(run))[0] == "done" and not bench.error()
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

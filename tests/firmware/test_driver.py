@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from firmware.compiler import compile_model
-from firmware.driver import DeviceError, Driver
+from firmware.driver import DeviceError, Driver, explain
 from firmware.engine import Sampling, generate
 from firmware.errors import UserError
 from firmware.gguf_model import read_model
 from hw.config import preset
+from hw.host.register_map import register_map
+from hw.sequencer.control import Fault
 from sim.golden.model import GoldenModel
 from sim.model_device import ModelDevice
 from sim.random_model import RandomLlama, write_model
@@ -119,5 +121,15 @@ def test_another_build_is_refused():
 
 def test_a_fault_is_told(model):
     _, driver = ready(model)
-    with pytest.raises(DeviceError, match="access engine, record 0: settings"):
+    with pytest.raises(DeviceError, match="run: settings: ask for one step or more") as raised:
         asyncio.run(driver.run(1, 0, steps=2, head=False))
+    assert raised.value.error["fault"] == Fault.SETTINGS.value
+    assert asyncio.run(driver.run(1, 0)).tokens, "the next run is good"
+
+
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.NONE])
+def test_every_fault_has_a_remedy(fault):
+    fields = dict.fromkeys(register_map()["error"].fields, 0)
+    text = explain(fields | {"fault": fault.value, "record": 7, "channel": 3, "wait": 4})
+    assert f" {fault.name.lower()}: " in text and "\n" not in text
+    assert "infinity or NaN" in explain(fields | {"vector": 1})

@@ -1,0 +1,62 @@
+"""Watchdog: ends a run in which nothing moves any more."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib.wiring import Component, In, Out
+
+from hw.config import Config
+from hw.sequencer.control import Fault, Wait
+from hw.slice.issue import Status
+
+__all__ = ["Watchdog"]
+
+SETTLE = 64
+"""Clocks without a step after which a fence without a producer is given up; more than an operand is on its way."""
+
+
+class Watchdog(Component):
+    """Counts clocks of a run in which no slice takes a beat or goes on to a record.
+
+    FENCE or WATCHDOG after ``limit`` such clocks (0: never). FENCE after 64 when ``hopeless``: the step has no further
+    vector record and none is at work, so that nothing can bring what a slice waits for.
+
+    Members: ``enable``, low in clocks that don't count, and that begin the count anew; ``status`` of the slices;
+    ``fault``, not NONE in one clock; ``channel``: one that waits for an operand, else channel 0; ``wait`` of its slice.
+    """
+
+    def __init__(self, config: Config):
+        self._channels = config.channels
+        super().__init__({
+            "enable": In(1),
+            "limit": In(32),
+            "hopeless": In(1),
+            "status": In(Status).array(config.channels),
+            "fault": Out(Fault),
+            "channel": Out(5),
+            "wait": Out(Wait),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        count = Signal(32)
+        moving, fenced, expired = Signal(self._channels), Signal(self._channels), Signal()
+        m.d.comb += expired.eq(((count == self.limit) & (self.limit != 0))
+                               | ((count == SETTLE) & self.hopeless & fenced.any()))
+        m.d.sync += count.eq(Mux(self.enable & ~moving.any(), count + 1, 0))
+        for n, status in enumerate(self.status):
+            m.d.comb += [
+                moving[n].eq(status.busy & ~(status.waiting_operand | status.waiting_maximum | status.waiting_results
+                                             | status.waiting_data)),
+                fenced[n].eq(status.waiting_operand),
+            ]
+        stuck = Signal(Status)
+        m.d.comb += stuck.eq(self.status[0])
+        for n in reversed(range(self._channels)):
+            with m.If(fenced[n]):
+                m.d.comb += [self.channel.eq(n), stuck.eq(self.status[n])]
+        for wait, waiting in ((Wait.OPERAND, stuck.waiting_operand), (Wait.MAXIMUM, stuck.waiting_maximum),
+                              (Wait.RESULTS, stuck.waiting_results), (Wait.DATA, stuck.waiting_data)):
+            with m.If(waiting):
+                m.d.comb += self.wait.eq(wait)
+        with m.If(expired):
+            m.d.comb += self.fault.eq(Mux(fenced.any(), Fault.FENCE, Fault.WATCHDOG))
+        return m
