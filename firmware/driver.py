@@ -19,7 +19,8 @@ REMEDIES = {
     Fault.LOOP: "loops must have layers, an end, and no loop inside: compile the program again",
     Fault.OVERRUN: "the program has no END: write all of it",
     Fault.SETTINGS: "ask for one step or more, several only with head, from a position inside the context",
-    Fault.FIELD: "it has no such weight format or row scale: write the programs again, of a compiler for this version",
+    Fault.FIELD: "it has no such weight format, row scale or KV head: write programs and registers again, of a "
+                 "compiler for this version",
     Fault.ADDRESS: "its beats are not inside the channel's memory, or its position not inside the context: check base, "
                    "stride, beats, token and position",
     Fault.TABLE: "a block table entry names a page past the memory: load the block tables again, check kv_base",
@@ -28,6 +29,7 @@ REMEDIES = {
                     "beats and rows, or raise watchdog",
     Fault.LEFTOVER: "beats, results or operands were left that no record took: check that both programs name the same "
                     "beats and rows",
+    Fault.LOGITS: "logits would be written past the memory: check logits_base",
 }
 
 
@@ -195,7 +197,7 @@ def explain(error):
     if fault is Fault.NONE:
         return ("the vector unit met an infinity or NaN: the model's weights or its norms are out of range, or memory "
                 "was overwritten; load the model again")
-    if fault in (Fault.SETTINGS, Fault.LEFTOVER):
+    if fault in (Fault.SETTINGS, Fault.LEFTOVER, Fault.LOGITS):
         where = "run"
     elif fault is Fault.TABLE:
         where = f"channel {error['channel']}"

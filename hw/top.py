@@ -143,6 +143,7 @@ class Headrace(Component):
             sequencer.vector_idle.eq(~vector.busy & logit_writer.idle),
             sequencer.slices_idle.eq(Cat(c.status.slice_idle for c in channels).all()),
             sequencer.left.eq(Cat(c.status.left for c in channels).any()),
+            sequencer.logits_fault.eq(logit_writer.fault), sequencer.kv_heads.eq(registers.geometry.kv_heads),
             sequencer.table_fault.eq(Cat(c.status.fault for c in channels).any()),
         ]
         for n, channel in reversed(list(enumerate(channels))):

@@ -15,7 +15,8 @@ class LogitWriter(Component):
     """Beat j of a step goes to channel j mod C, local beat ``base`` + j div C. No latency; a beat a clock.
 
     Members: ``logits``; ``base``, beat address; ``write``, an array of C write ports; ``idle``: every beat that was
-    taken is in memory, whatever others write; ``flush``: the step's last beat was taken, and is not in memory yet.
+    taken is in memory, whatever others write; ``flush``: the step's last beat was taken, and is not in memory yet;
+    ``fault``: a beat would go past the memory, and is not taken.
     """
 
     def __init__(self, config: Config):
@@ -26,15 +27,21 @@ class LogitWriter(Component):
             "write": Out(write_signature()).array(config.channels),
             "idle": Out(1),
             "flush": Out(1),
+            "fault": Out(1),
         })
 
     def elaborate(self, platform):
         channels = self._config.channels
         m = Module()
         channel = Signal(range(max(2, channels)))
-        local, beat = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        local, beat, inside = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS + 1), Signal()
         under_way = Signal(channels)
-        m.d.comb += [beat.eq(self.base + local), self.idle.eq(~under_way.any())]
+        m.d.comb += [
+            beat.eq(self.base + local),
+            inside.eq(beat < self._config.channel_beats),
+            self.fault.eq(self.logits.valid & ~inside),
+            self.idle.eq(~under_way.any()),
+        ]
         for n, write in enumerate(self.write):
             m.d.comb += [
                 write.beats.payload.beat.eq(beat),
@@ -42,8 +49,8 @@ class LogitWriter(Component):
             ]
             with m.If(channel == n):
                 m.d.comb += [
-                    write.beats.valid.eq(self.logits.valid),
-                    self.logits.ready.eq(write.beats.ready),
+                    write.beats.valid.eq(self.logits.valid & inside),
+                    self.logits.ready.eq(write.beats.ready & inside),
                 ]
             with m.If(write.beats.valid & write.beats.ready):
                 m.d.sync += under_way[n].eq(1)

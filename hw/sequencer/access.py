@@ -23,7 +23,8 @@ class AccessEngine(Component):
 
     Three clocks a dispatched record, one for LOOP, NEXT, END and skipped records.
 
-    A record is checked before it goes out: kind, weight format, and that its beats, and its position, are inside.
+    A record is checked before it goes out: kind, weight format, KV head, and that its beats, and its position, are
+    inside.
 
     Members: ``start`` a pulse while not ``busy``, with ``settings`` held during the run; ``token_valid``/``token`` the
     argmax of a step, a pulse; ``records`` to all readers; ``fault``, not NONE in one clock, after which the engine must
@@ -39,6 +40,7 @@ class AccessEngine(Component):
             "settings": In(RunSettings(config)),
             "start": In(1),
             "busy": Out(1),
+            "kv_heads": In(6),
             "token_valid": In(1),
             "token": In(TOKEN_BITS),
             "records": Out(stream.Signature(ReaderRecord(config))),
@@ -69,7 +71,7 @@ class AccessEngine(Component):
         factor_q = Signal(24, reset_less=True)
         product = Signal(len(record.stride) + len(factor), reset_less=True)
         end = Signal(len(product) + 2)
-        outside = Signal()
+        outside, unknown = Signal(), Signal()
         payload = self.records.payload
         m.d.comb += [
             payload.kind.eq(record.kind),
@@ -78,6 +80,9 @@ class AccessEngine(Component):
             payload.beats.eq(record.beats),
             payload.beat.eq(record.base + product),
             payload.position.eq(steps.position),
+            unknown.eq(((record.kind == AccessKind.WEIGHTS) & (record.format.as_value() > Format.Q8_0.value))
+                       | (((record.kind == AccessKind.KV_K) | (record.kind == AccessKind.KV_V))
+                          & (record.head >= self.kv_heads))),
             end.eq(record.base + product + record.beats),
             outside.eq((end > self._config.channel_beats) | (steps.position.slot >= self._config.max_slots)),
         ]
@@ -116,9 +121,9 @@ class AccessEngine(Component):
                     m.d.comb += walker.loop.eq(1)
                 with m.Elif(record.kind == AccessKind.NEXT):
                     m.d.comb += walker.back.eq(1)
-                with m.Elif(record.kind.as_value() > AccessKind.NEXT.value):
+                with m.Elif(record.kind.as_value() > max(kind.value for kind in AccessKind)):
                     m.d.comb += fault.eq(Fault.OPCODE)
-                with m.Elif((record.kind == AccessKind.WEIGHTS) & (record.format.as_value() > Format.Q8_0.value)):
+                with m.Elif(unknown):
                     m.d.comb += fault.eq(Fault.FIELD)
                 with m.Elif(~record.wait_token | known):
                     m.next = "MULTIPLY"

@@ -48,12 +48,13 @@ class Fault(enum.Enum, shape=4):
     LOOP = 3  # LOOP inside a loop or of no layers, NEXT outside, END inside
     OVERRUN = 4  # the last record of the memory is not END
     SETTINGS = 5  # no steps, several without head, or a first position beyond the context
-    FIELD = 6  # unknown weight format or row scale
+    FIELD = 6  # unknown weight format or row scale, or a KV head that the model does not have
     ADDRESS = 7  # an access record's beats, or its position's block table entry, end past the memory or the context
     TABLE = 8  # a block table entry names a page past the memory
     FENCE = 9  # a slice waits for an operand, and nothing that could bring it is at work or has moved in time
     WATCHDOG = 10  # no slice has moved in time, for another reason
     LEFTOVER = 11  # beats were fetched, results or operands computed, that no record took
+    LOGITS = 12  # logits would be written past the memory
 
 
 class Wait(enum.Enum, shape=3):

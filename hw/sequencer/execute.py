@@ -52,6 +52,7 @@ class ExecuteEngine(Component):
             "settings": In(RunSettings(config)),
             "start": In(1),
             "busy": Out(1),
+            "kv_heads": In(6),
             "token_valid": In(1),
             "token": In(TOKEN_BITS),
             "settled": In(1),
@@ -91,11 +92,13 @@ class ExecuteEngine(Component):
         ]
         slice_, vector = self.slices.payload.record, self.vectors.payload
         slice_fault, vector_fault = Signal(Fault), Signal(Fault)
-        with m.If(slice_.kind.as_value() > SliceKind.VALUES.value):
+        with m.If(slice_.kind.as_value() > max(kind.value for kind in SliceKind)):
             m.d.comb += slice_fault.eq(Fault.OPCODE)
-        with m.Elif((slice_.kind == SliceKind.MATRIX) & (slice_.format.as_value() > Format.Q8_0.value)):
+        with m.Elif(((slice_.kind == SliceKind.MATRIX) & (slice_.format.as_value() > Format.Q8_0.value))
+                    | (((slice_.kind == SliceKind.KEYS) | (slice_.kind == SliceKind.VALUES))
+                       & (slice_.head >= self.kv_heads))):
             m.d.comb += slice_fault.eq(Fault.FIELD)
-        with m.If(vector.kind.as_value() > VectorKind.HEAD.value):
+        with m.If(vector.kind.as_value() > max(kind.value for kind in VectorKind)):
             m.d.comb += vector_fault.eq(Fault.OPCODE)
         with m.Elif(vector.scale.as_value() > RowScale.NORM_QUERY.value):
             m.d.comb += vector_fault.eq(Fault.FIELD)

@@ -39,6 +39,8 @@ class Sequencer(Component):
     slices_idle : no slice has a record, in hand or queued. status : of the slices.
     left : beats wait that no record took, or results.
     table_fault, table_channel : a channel met a block table entry past its memory.
+    logits_fault : logits would be written past the memory.
+    kv_heads : of the model; records of others are faults.
     watchdog : clocks without a step of any slice after which a run is stopped, 0 for never; counted while ``ready``.
     tokens : generated tokens, one at the end of each step with head. A full receiver stalls the run.
     position : position of the step whose records are executed, from ``busy`` to the end of the step.
@@ -67,6 +69,8 @@ class Sequencer(Component):
             "left": In(1),
             "table_fault": In(1),
             "table_channel": In(5),
+            "logits_fault": In(1),
+            "kv_heads": In(6),
             "watchdog": In(32),
             "ready": In(1),
             "tokens": Out(stream.Signature(TOKEN_BITS)),
@@ -126,6 +130,7 @@ class Sequencer(Component):
                 engine.start.eq(start),
                 engine.token_valid.eq(self.token_valid),
                 engine.token.eq(self.token),
+                engine.kv_heads.eq(self.kv_heads),
             ]
         m.d.sync += [start.eq(0), self.done.eq(0), self.failed.eq(0), halt.eq(self.cancel), drop.eq(self.cancel)]
         with m.If(self.cancel):
@@ -150,6 +155,8 @@ class Sequencer(Component):
                     self._fail(m, stopped, halt, fault=Fault.LEFTOVER)
                 with m.If(watchdog.fault != Fault.NONE):
                     self._fail(m, stopped, halt, fault=watchdog.fault, channel=watchdog.channel, wait=watchdog.wait)
+                with m.If(self.logits_fault):
+                    self._fail(m, stopped, halt, fault=Fault.LOGITS)
                 with m.If(self.table_fault):
                     self._fail(m, stopped, halt, fault=Fault.TABLE, channel=self.table_channel)
                 for number, engine in enumerate((access, execute)):

@@ -4,11 +4,9 @@ Run as a cocotb module by :mod:`sim.system.simulator`, on memories that are fill
 """
 
 import hashlib
-import json
-import os
 import random
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import cocotb
 import numpy as np
@@ -20,6 +18,7 @@ from firmware.driver import DeviceError, Driver
 from firmware.gguf_model import read_model
 from hw.config import BEAT_BYTES, Config
 from sim.system.faults import planted_faults
+from sim.system.session import carry_out
 from sim.system.transport import Axi4Transport, SimulatedTransport
 
 WATCHDOG = 1 << 20
@@ -44,15 +43,16 @@ class Trial:
 
     async def fault(self, planted):
         """The error that *planted* gives, {} for none; then a good step."""
-        driver, layout, error = self.driver, self.compiled.layout, {}
+        driver, error = self.driver, {}
         entry = self.entry(planted.entry)
         kept = entry.copy()
         if planted.entry:
             entry[:] = np.frombuffer(np.uint32(planted.entry[-1]).tobytes(), np.uint8)
-        await driver.configure(replace(self.compiled, program=planted.program, layout=layout))
+        registers = self.compiled.registers | planted.registers
+        await driver.configure(replace(self.compiled, program=planted.program, registers=registers))
         await driver.write("watchdog", clocks=planted.watchdog)
         try:
-            await driver.run(self.token, self.position, planted.steps)
+            await driver.run(self.token, self.position, planted.steps, logits=planted.logits)
         except DeviceError as raised:
             error = {name: value for name, value in raised.error.items() if value}
         entry[:] = kept
@@ -104,8 +104,12 @@ class HostReads:
 
 @cocotb.test()
 async def fault_job(dut):
-    """Carry out the :class:`sim.system.simulator.FaultJob` in ``$HEADRACE_JOB``."""
-    task = json.loads(Path(os.environ["HEADRACE_JOB"]).read_text())
+    """Carry out a :class:`sim.system.simulator.FaultJob`."""
+    await carry_out(partial(trials_of, dut))
+
+
+async def trials_of(dut, task, _):
+    """The result of a job."""
     config, rng = Config(**task["config"]), random.Random(task["seed"])
     store = np.memmap(task["store"], np.uint8, "r+", shape=(config.channels, config.channel_bytes))
     transport = SimulatedTransport(dut, store)
@@ -131,6 +135,5 @@ async def fault_job(dut):
         await trial.abort(rng.randrange(longest), logits=bool(number % 2))
     if reads:
         await reads.stop()
-    Path(task["result"]).write_text(json.dumps({
-        "errors": errors, "good": trial.good, "clocks": transport.clock, "run_clocks": longest,
-        "reads": [reads.right, reads.wrong] if reads else []}))
+    return {"errors": errors, "good": trial.good, "clocks": transport.clock, "run_clocks": longest,
+            "reads": [reads.right, reads.wrong] if reads else []}

@@ -1,6 +1,6 @@
 """Malformed programs and tables made from a good one, with the error that each must give."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from firmware.program import Program, slice_of, slice_record
 from hw.isa import AccessKind, AccessRecord, ExecuteKind, ExecuteRecord, Region, SliceKind, SliceRecord, VectorRecord
@@ -18,6 +18,8 @@ class Planted:
     error: dict
     steps: int = 1
     watchdog: int = 0  # clocks, 0: off
+    registers: dict = field(default_factory=dict)  # register to {field: value}, beside the model's
+    logits: bool = False  # they go to memory
     entry: tuple = ()  # (channel, layer, logical page, value) of a block table entry that is overwritten
 
 
@@ -51,12 +53,18 @@ def planted_faults(compiled, position):
 
     yield Planted("access opcode", access(weights[1], "kind", 11), at(Fault.OPCODE, 0, weights[1]))
     yield Planted("slice opcode", execute(matrices[1], SliceRecord, "kind", 6), at(Fault.OPCODE, 1, matrices[1]))
-    yield Planted("vector opcode", execute(vector, VectorRecord, "kind", 13), at(Fault.OPCODE, 1, vector))
+    yield Planted("vector opcode", execute(vector, VectorRecord, "kind", 15), at(Fault.OPCODE, 1, vector))
     yield Planted("weight format", access(weights[0], "format", 3), at(Fault.FIELD, 0, weights[0]))
     yield Planted("loop of nothing", access(loop, "beats", 0), at(Fault.LOOP, 0, loop))
     yield Planted("beats past the memory", access(weights[3], "base", config.channel_beats - 1),
                   at(Fault.ADDRESS, 0, weights[3]))
     yield Planted("no steps", good, {"fault": Fault.SETTINGS.value}, steps=0)
+
+    heads = compiled.layout.shape.kv_heads
+    keys = next(n for n, record in enumerate(good.access) if record.kind is AccessKind.KV_K)
+    yield Planted("KV head", access(keys, "head", heads), at(Fault.FIELD, 0, keys))
+    yield Planted("logits past the memory", good, {"fault": Fault.LOGITS.value}, logits=True,
+                  registers={"logits_base": {"beat": config.channel_beats - 2}})
 
     fence = {"fault": Fault.FENCE.value, "wait": Wait.OPERAND.value}
     waiting = slice_record(SliceKind.BYPASS, region=Region.FFN, take_fence=1)

@@ -7,6 +7,7 @@ axi4.
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import cocotb
@@ -14,7 +15,7 @@ import numpy as np
 from cocotb import start_soon
 
 from firmware.compiler import compile_model
-from firmware.driver import Driver
+from firmware.driver import DeviceError, Driver
 from firmware.engine import Sampling, generate
 from firmware.gguf_model import read_model
 from hw.config import Config
@@ -43,11 +44,25 @@ async def tell_progress(transport, events):
         await transport.wait_clocks(PROGRESS_CLOCKS)
 
 
+async def carry_out(work):
+    """Await *work*, a function of the task in ``$HEADRACE_JOB`` and :class:`Events`, and write what it returns as the
+    result; an error of the accelerator instead, if there is one."""
+    task = json.loads(Path(os.environ["HEADRACE_JOB"]).read_text())
+    try:
+        result = await work(task, Events(int(os.environ["HEADRACE_EVENTS"])))
+    except DeviceError as error:
+        result = {"device_error": str(error)}
+    Path(task["result"]).write_text(json.dumps(result))
+
+
 @cocotb.test()
 async def job(dut):
-    """Carry out the job in ``$HEADRACE_JOB``."""
-    task = json.loads(Path(os.environ["HEADRACE_JOB"]).read_text())
-    events = Events(int(os.environ["HEADRACE_EVENTS"]))
+    """Carry out a :class:`sim.system.simulator.Job`."""
+    await carry_out(partial(generation_of, dut))
+
+
+async def generation_of(dut, task, events):
+    """The result of a job."""
     config = Config(**task["config"])
     with open(task["replay"], "w") if task["replay"] else open(os.devnull, "w") as replay:
         if task["load"] == "axi4":
@@ -74,7 +89,7 @@ async def job(dut):
         seconds = time.monotonic() - start
         clocks = transport.clock - began
         head = bytes(await transport.read_memory(config.channels - 1, 0, READ_BACK)).hex()
-    Path(task["result"]).write_text(json.dumps({
+    return {
         "tokens": generation.tokens, "decode_steps": generation.decode_steps, "clocks": clocks, "host_seconds": seconds,
         "prompt_clocks": generation.prompt.clocks, "decode_clocks": generation.decode.clocks,
-        "causes": generation.decode.causes, "load": transport.load_method, "read_back": head}))
+        "causes": generation.decode.causes, "load": transport.load_method, "read_back": head}

@@ -3,11 +3,9 @@
 Run as a cocotb module by :mod:`sim.system.simulator`, on memories that are filled.
 """
 
-import json
-import os
 import time
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 
 import cocotb
 import numpy as np
@@ -18,15 +16,18 @@ from firmware.driver import Driver
 from firmware.layout import ModelShape, plan_layout
 from hw.config import Config
 from hw.isa import Format
-from sim.system.session import Events, tell_progress
+from sim.system.session import carry_out, tell_progress
 from sim.system.transport import SimulatedTransport
 
 
 @cocotb.test()
 async def shape_job(dut):
-    """Carry out the :class:`sim.system.simulator.ShapeJob` in ``$HEADRACE_JOB``."""
-    task = json.loads(Path(os.environ["HEADRACE_JOB"]).read_text())
-    events = Events(int(os.environ["HEADRACE_EVENTS"]))
+    """Carry out a :class:`sim.system.simulator.ShapeJob`."""
+    await carry_out(partial(runs_of, dut))
+
+
+async def runs_of(dut, task, events):
+    """The result of a job."""
     config = Config(**task["config"])
     formats = {role: Format(value) for role, value in task["shape"].pop("formats").items()}
     layout = plan_layout(ModelShape(**task["shape"], formats=formats), config, task["context"], task["expert_seed"])
@@ -43,6 +44,6 @@ async def shape_job(dut):
         await driver.configure(compile_layout(layout.first_layers(layers), task["exponents"], task["epsilon"]))
         done = await driver.run(task["token"], task["first"], task["steps"])
         runs.append({"layers": layers, "tokens": done.tokens} | asdict(done.counters))
-    Path(task["result"]).write_text(json.dumps({
+    return {
         "runs": runs, "clocks": transport.clock - began, "host_seconds": time.monotonic() - start,
-        "load": transport.load_method}))
+        "load": transport.load_method}

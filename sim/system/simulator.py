@@ -151,7 +151,10 @@ class Simulator:
         return self.result()
 
     def result(self):
-        """The result of the job's session; :class:`SimulationError` with the end of the log without one."""
+        """The result of the job's session.
+
+        :class:`SimulationError` with the accelerator's error, or with the end of the log if there is no result.
+        """
         code = self._process.wait()
         if self._violation:
             rule = Rule(self._violation["rule"]).jedec
@@ -163,7 +166,10 @@ class Simulator:
             if "No space left on device" in text:
                 raise UserError(f"no space left in {self._folder.parent}: free some, or set HEADRACE_BUILD")
             raise SimulationError(f"the simulator ended with code {code}\n" + "\n".join(text.splitlines()[-40:]))
-        return json.loads(result.read_text())
+        answer = json.loads(result.read_text())
+        if "device_error" in answer:
+            raise SimulationError(f"the accelerator stopped: {answer['device_error']}")
+        return answer
 
     def logits(self, rows, vocabulary):
         """Logits of the first *rows* steps with head, float32 (rows, vocabulary), as the monitor saw them."""

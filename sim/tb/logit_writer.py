@@ -9,6 +9,7 @@ from hw.interfaces import LogitBeat, write_signature
 from hw.isa import ADDRESS_BITS
 from sim.bench import bench_args
 from sim.streams import Sink, Source, start
+from sim.tb.kv_reference import bench_config
 
 WRITE = write_signature().members["beats"].signature.members["payload"].shape
 
@@ -42,3 +43,14 @@ async def steps(dut):
         await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
     assert dut.idle.value and not dut.flush.value, "idle does not depend on other writers"
+
+    end = bench_config(args).channel_beats
+    dut.base.value = end - 1
+    beat = {"data": 5, "last": 0}
+    assert not dut.fault.value
+    source.send(*[beat] * (channels + 1))
+    for _ in range(40):
+        await RisingEdge(dut.clk)
+    assert dut.fault.value and source.pending == 1, "the beat past the end is not taken"
+    for sink, beats in zip(sinks, want, strict=True):
+        assert sink.items == [*beats, {"beat": end - 1, "data": 5}]

@@ -86,14 +86,14 @@ def random_program(rng):
         return access(
             AccessKind(rng.randint(1, 5)), index=rng.choice(indices),
             condition=condition or rng.choice(list(Condition)), format=rng.choice(list(Format)),
-            head=rng.randrange(64), beats=rng.randrange(2**24), base=rng.randrange(2**25),
+            head=rng.randrange(63), beats=rng.randrange(2**24), base=rng.randrange(2**25),
             stride=rng.randrange(2**4), **fields)  # the last beat is inside 2**26, whatever the token
 
     def execute_record(kinds=tuple(kind for kind in VectorKind if kind is not VectorKind.HEAD)):
         condition = rng.choice(list(Condition))
         if rng.random() < 0.5:
             return slice_record(SliceKind(rng.randrange(4)), condition, rows=rng.randrange(2**20),
-                                blocks=rng.randrange(2**11), take_fence=rng.randrange(2), head=rng.randrange(64))
+                                blocks=rng.randrange(2**11), take_fence=rng.randrange(2), head=rng.randrange(63))
         return vector_record(rng.choice(kinds), condition, count=rng.randrange(2**20), slot=rng.randrange(2))
 
     before = [Index.NONE, Index.POSITION]
@@ -170,7 +170,8 @@ class Bench:
     async def begin(self):
         quiet = ("settings", "start", "cancel", "program_valid", "program", "token_valid", "token")
         quiet += ("left", "table_fault", "table_channel", "watchdog", *(f"status__{n}" for n in range(self.channels)))
-        await start(self.dut, vector_idle=1, slices_idle=1, ready=1, **dict.fromkeys(quiet, 0))
+        quiet += ("logits_fault",)
+        await start(self.dut, kv_heads=63, vector_idle=1, slices_idle=1, ready=1, **dict.fromkeys(quiet, 0))
 
     async def load(self, access_words, execute_words):
         for execute, words in ((0, access_words), (1, execute_words)):
@@ -310,10 +311,14 @@ async def faults(dut):
          (execute_ends,), (Fault.ADDRESS, 0, 1)),
         ((access(AccessKind.VECTOR, base=size - 40, beats=20, index=Index.POSITION, stride=2**23), end),
          (execute_ends,), (Fault.ADDRESS, 0, 0)),
+        ((access(AccessKind.KV_V, head=62), access(AccessKind.KV_K, head=63), end), (execute_ends,),
+         (Fault.FIELD, 0, 1)),
+        ((end,), (slice_record(SliceKind.KEYS, head=62), slice_record(SliceKind.KEYS, head=63), execute_ends),
+         (Fault.FIELD, 1, 1)),
         ((end,), (bypass, execute_with(bypass, 4, 0), execute_ends), (Fault.OPCODE, 1, 1)),
         ((end,), (execute_with(slice_record(SliceKind.MATRIX), 3, SliceRecord["format"].offset), execute_ends),
          (Fault.FIELD, 1, 0)),
-        ((end,), (load, execute_with(load, 10, 0), execute_ends), (Fault.OPCODE, 1, 1)),
+        ((end,), (load, execute_with(load, 12, 0), execute_ends), (Fault.OPCODE, 1, 1)),
         ((end,), (execute_with(load, 3, VectorRecord["scale"].offset), execute_ends), (Fault.FIELD, 1, 0)),
         ((table, bad_condition, end), (execute_ends,), (Fault.CONDITION, 0, 1)),
         ((end,), (bypass, bypass, bad_kind, execute_ends), (Fault.OPCODE, 1, 2)),

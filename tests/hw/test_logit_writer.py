@@ -8,4 +8,5 @@ from sim.bench import run_bench
 @pytest.mark.parametrize("channels, stall", [(1, 0.3), (3, 0), (3, 0.5)])
 def test_logit_writer(channels, stall):
     config = preset("tiny").override(channels=channels)
-    run_bench(LogitWriter(config), "sim.tb.logit_writer", seed=2, args={"channels": channels, "stall": stall})
+    args = {"preset": "tiny", "override": {"channels": channels}, "channels": channels, "stall": stall}
+    run_bench(LogitWriter(config), "sim.tb.logit_writer", seed=2, args=args)

@@ -2,6 +2,8 @@
 
 import hashlib
 
+import pytest
+
 from firmware.compiler import compile_model
 from firmware.gguf_model import read_model
 from firmware.image import write_image
@@ -11,7 +13,7 @@ from sim.golden.model import GoldenModel
 from sim.random_model import RandomLlama, write_model
 from sim.system.faults import planted_faults
 from sim.system.model import system_program
-from sim.system.simulator import FaultJob, Simulator, open_store
+from sim.system.simulator import FaultJob, SimulationError, Simulator, open_store
 
 CONFIG = preset("tiny")
 PROMPT = [5, 77, 3, 280, 9, 11, 12, 200]  # a page: the good step's token is the first of the next
@@ -39,3 +41,14 @@ def test_faults_and_aborts(tmp_path):
     assert result["good"] == [good] * (1 + len(planted) + ABORTS)
     right, wrong = result["reads"]
     assert right and not wrong
+
+
+def test_an_error_is_told_in_one_line(tmp_path):
+    """What a session's driver says of an error is what a run ends with."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho '{\"device_error\": \"run: leftover: check\"}' > result\n")
+    program.chmod(0o755)
+    job = FaultJob(CONFIG, "", 1, [], 0, 1, 0, 0, seed=1)
+    with Simulator(program, job, tmp_path) as simulator, pytest.raises(
+            SimulationError, match="^the accelerator stopped: run: leftover: check$"):
+        simulator.finish()
