@@ -7,14 +7,14 @@ __all__ = ["words"]
 FENCES = {"O": "attention", "down": "SiLU"}
 """What an operator's operand comes from, if not from residual and norm."""
 
-PLACES = {"first": "in the first layer", "middle": "in the layers between", "last": "in the last layer", "none": ""}
+PLACES = {"first": ", first layer", "middle": ", middle layers", "last": ", last layer", "none": ""}
 
 BOUNDARY = ("RoPE row", "norm weights", "embedding")
 """What is read first in a step."""
 
-LATE = {"activate_precharge": "rows: {} waits for a row that is not open yet",
-        "refresh": "refresh: {} waits for a bank pair that is being refreshed",
-        "turnaround": "turnaround: {} waits for the bus to turn between reading and writing"}
+LATE = {"activate_precharge": "rows: {} finds its row closed",
+        "refresh": "refresh: {} finds its bank pair in refresh",
+        "turnaround": "turnaround: {} waits for the bus to turn"}
 """Causes other than back pressure and no request."""
 
 ASKED = {"program": "no request: the reader has no record for {} yet",
@@ -32,7 +32,7 @@ def words(key):
         text = asked(key.operator, name, key.reason)
     else:
         text = LATE[key.cause].format(name)
-    return " ".join(filter(None, (text, PLACES[key.operator.place])))
+    return text + PLACES[key.operator.place]
 
 
 def asked(operator, name, reason):

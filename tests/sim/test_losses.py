@@ -113,14 +113,15 @@ def test_late_beats_belong_to_their_record():
 
 
 def test_before_a_written_beat_the_write_is_late():
-    """But a clock without a request is the reader's, and after the last written beat the read is late again."""
+    """But a clock without a request is the reader's, and before and after the written beats the read is late."""
     q = place_of("Q", "middle")
-    at = int(RECORDS.read_ends(LAYOUT, FIRST, 1)[q]) - 1
+    at = int(RECORDS.read_ends(LAYOUT, FIRST, 1)[q]) + 6
     counts = run_with([
-        (at, 2, word(Cause.NO_REQUEST, Starved.TABLE)), (at + 2, 3, word(Cause.TURNAROUND)),
-        (at + 5, 1, word(Cause.ACTIVATE)), (at + 6, 8, word(Cause.DATA, write=1)),
+        (0, 7, word(Cause.ACTIVATE)), (at, 2, word(Cause.NO_REQUEST, Starved.TABLE)),
+        (at + 2, 3, word(Cause.TURNAROUND)), (at + 5, 1, word(Cause.ACTIVATE)), (at + 6, 8, word(Cause.DATA, write=1)),
         (at + 14, 4, word(Cause.TURNAROUND))])
-    assert counts == {Key(RECORDS.reads[q], "no_request", "table"): 2, Key(WRITES, "turnaround", ""): 3,
+    assert counts == {Key(RECORDS.reads[0], "activate_precharge", ""): 7,
+                      Key(RECORDS.reads[q], "no_request", "table"): 2, Key(WRITES, "turnaround", ""): 3,
                       Key(WRITES, "activate_precharge", ""): 1, Key(RECORDS.reads[q], "turnaround", ""): 4}
 
 
@@ -210,7 +211,7 @@ def test_ranked():
     rows = ranked(Counter({small: 5, large: 20, Key(WRITES, "refresh", ""): 0}), 1000)
     assert rows[0] == {"operator": "attention V", "head": 2, "layers": "first", "cause": "back_pressure",
                        "reason": "maximum", "channel_clocks": 20, "share": 0.02,
-                       "words": "fence: attention waits for softmax of head 2 in the first layer"}
+                       "words": "fence: attention waits for softmax of head 2, first layer"}
     assert [row["channel_clocks"] for row in rows] == [20, 5]
 
 
@@ -223,6 +224,6 @@ def test_every_loss_has_words():
             for operator in operators for cause, each in reasons.items() for reason in each}
     assert all(": " in text and not text.endswith(" ") for text in said.values())
     assert said[Key(Operator("O", -1, "last"), "back_pressure", "operand")] == (
-        "fence: O waits for attention in the last layer")
+        "fence: O waits for attention, last layer")
     assert said[Key(Operator("embedding", -1, "none"), "no_request", "program")] == (
         "token boundary: embedding waits for the token")

@@ -127,7 +127,7 @@ def test_figures_and_json(figures, small):
     assert (figures["decode_clocks"], figures["decode_steps"], figures["layer_clocks"]) == (7000, 2, 500)
     assert figures["causes"]["data"] == 12800 and figures["bytes"] == 32 * 12800
     assert [(loss["words"], loss["channel_clocks"]) for loss in figures["losses"]] == [
-        ("fence: O waits for attention in the layers between", 1200)]
+        ("fence: O waits for attention, middle layers", 1200)]
     assert figures["golden"] == "not run" and figures["contents"] == "generated"
     assert [part["layers"] for part in figures["runs"]] == [2, 3]
 
