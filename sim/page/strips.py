@@ -16,7 +16,7 @@ CAUSE_NAMES = {cause: cause.replace("_", " ").replace("activate precharge", "row
 HEIGHT = 100
 """Units of the drawing; it is stretched to the page."""
 
-NARROW = 0.035
+NARROW = 0.02
 """Share of the width below which an operator's name is left out."""
 
 
