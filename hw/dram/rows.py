@@ -41,7 +41,9 @@ class RowEngine(Component):
         m = Module()
         t = self._timing
         rrd = max(t.row_to_row(t.trrd), 2)
+        # First ACT-1 of pairs, and a second one and the next pair's first: the fifth ACT is always two of them later.
         pair_spacing = max(2 * rrd, -(-t.row_to_row(t.tfaw) // 2))
+        after_second = pair_spacing - rrd
         after_refresh = t.row_to_row(t.tpbr2act)
 
         def timer(name, longest):
@@ -96,7 +98,7 @@ class RowEngine(Component):
             with m.State("ACT1_SECOND"):
                 with m.If(~self.hold & (second_wait == 0)):
                     put(command.act1(bank, row))
-                    wait(activate_wait, rrd)
+                    wait(activate_wait, after_second)
                     wait(refresh_wait, rrd)
                     m.next = "ACT2_SECOND"
             with m.State("ACT2_SECOND"):
