@@ -8,7 +8,7 @@ READY := $(VENV)/headrace-ready
 WORKERS ?= 2
 export AMARANTH_USE_YOSYS := builtin
 
-.PHONY: demo test lint setup check clean
+.PHONY: demo test prove lint setup check clean
 
 demo: setup
 	@mkdir -p build
@@ -16,6 +16,9 @@ demo: setup
 
 test: setup
 	@$(BIN)/python -m pytest -n $(WORKERS)
+
+prove: setup
+	@$(BIN)/python -m sim.formal
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -42,14 +42,17 @@ class Policy:
         """Beats before a pair's next use from which refreshing it costs nothing."""
         return self.open_clocks(timing) + timing.row_to_row(timing.trfcpb) + 2 + _STARTUP_SLACK
 
+    def busy_clocks(self, timing: Timing):
+        """Clocks from the choice of a pair to its REF, at most: its beats, rows and the last REF are not long past."""
+        return self.open_clocks(timing) + timing.column_to_row(timing.wr_to_pre) + max(
+            timing.row_to_row(timing.tpbr2pbr), 4)
+
     def check(self, timing: Timing):
         """ValueError with numbers if these choices could break *timing*'s refresh window or starve refresh."""
         rounds = self.pull_in / 8 + (self.hard + 8) / 8 + 2
         if rounds * timing.trefi > timing.open_max:
             raise ValueError(f"a pair may wait {rounds:g} tREFI = {rounds * timing.trefi:g} CK for its refresh; "
                              f"the limit is {timing.open_max} CK")
-        interval = timing.trefi // 16
-        busy = self.open_clocks(timing) + timing.column_to_row(timing.wr_to_pre) + max(
-            timing.row_to_row(timing.tpbr2pbr), 4)
+        interval, busy = timing.trefi // 16, self.busy_clocks(timing)
         if interval < busy:
             raise ValueError(f"a refresh every {interval} clocks is asked for; one may take {busy} clocks")
