@@ -54,6 +54,7 @@ LEMMAS = MappingProxyType({
     "tRC": Lemma((*_BASE, "tRCD", "tRAS", "tRP"), (Rule.TRC,)),
     "tRFC": Lemma(_BASE, (Rule.TRFCPB,)),
     "order": Lemma(("start-up", "pointers")),
+    "read credits": Lemma(()),
 })
 """In the order of the proof: a lemma assumes only what stands above it, but for claims, which go by one induction."""
 
@@ -111,6 +112,7 @@ class TimingProof(Component):
         self._columns()
         self._claims()
         self._refresh()
+        self._credits()
         for name, condition in order(m, controller, monitor, self.choose):
             self._always("order", name, condition)
         return m
@@ -331,6 +333,16 @@ class TimingProof(Component):
              ~(rows.ports.precharge.taken & (rows.ports.precharge.pair == pair))
              & ~(rows.state("PRE_SECOND") & (rows["pair"] == pair))],
         )
+
+    def _credits(self):
+        """No read without a credit; the receiver gives back only what it has got."""
+        beats, monitor = self._config.fifo_beats, self._monitor
+        owed = Signal(range(beats + 1))  # beats read whose credit has not come back
+        self._m.d.sync += owed.eq(owed + monitor.rd - self.credit)
+        if self._lemma == "read credits":
+            always(self._m, "assumed_credit", self.credit <= owed, assume=True)
+        self._always("read credits", "read_has_credit", ~monitor.rd | (owed < beats))
+        self._invariant("read credits", "credits", [self._parts["columns"]["credits"] + owed == beats])
 
     def _refresh(self):
         refresher, monitor = self._parts["refresher"], self._monitor
