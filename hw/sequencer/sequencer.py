@@ -149,7 +149,7 @@ class Sequencer(Component):
         with m.Elif(running):
             with m.If(ended):
                 m.d.sync += [running.eq(0), self.done.eq(~halt)]
-            with m.If(~halt):
+            with m.If(~halt & ~self.cancel):
                 with m.If(ended & self.left):
                     m.d.sync += self.done.eq(0)
                     self._fail(m, stopped, halt, fault=Fault.LEFTOVER)

@@ -10,14 +10,14 @@ from hw.slice.issue import Status
 __all__ = ["Watchdog"]
 
 SETTLE = 64
-"""Clocks without a step after which a fence without a producer is given up; more than an operand is on its way."""
+"""Clocks without a step or a producer after which a fence is given up; more than an operand is on its way."""
 
 
 class Watchdog(Component):
     """Counts clocks of a run in which no slice takes a beat or goes on to a record.
 
-    FENCE or WATCHDOG after ``limit`` such clocks (0: never). FENCE after 64 when ``hopeless``: the step has no further
-    vector record and none is at work, so that nothing can bring what a slice waits for.
+    FENCE or WATCHDOG after ``limit`` such clocks (0: never). FENCE after 64 of them that are also ``hopeless``: the
+    step has no further vector record and none is at work, so that nothing can bring what a slice waits for.
 
     Members: ``enable``, low in clocks that don't count, and that begin the count anew; ``status`` of the slices;
     ``fault``, not NONE in one clock; ``channel``: one that waits for an operand, else channel 0; ``wait`` of its slice.
@@ -37,11 +37,16 @@ class Watchdog(Component):
 
     def elaborate(self, platform):
         m = Module()
-        count = Signal(32)
+        count, settling = Signal(32), Signal(range(SETTLE + 1))
+        idle = Signal()
         moving, fenced, expired = Signal(self._channels), Signal(self._channels), Signal()
         m.d.comb += expired.eq(((count == self.limit) & (self.limit != 0))
-                               | ((count == SETTLE) & self.hopeless & fenced.any()))
-        m.d.sync += count.eq(Mux(self.enable & ~moving.any(), count + 1, 0))
+                               | ((settling == SETTLE) & self.hopeless & fenced.any()))
+        m.d.comb += idle.eq(self.enable & ~moving.any())
+        m.d.sync += [
+            count.eq(Mux(idle, count + 1, 0)),
+            settling.eq(Mux(idle & self.hopeless, settling + (settling != SETTLE), 0)),
+        ]
         for n, status in enumerate(self.status):
             m.d.comb += [
                 moving[n].eq(status.busy & ~(status.waiting_operand | status.waiting_maximum | status.waiting_results

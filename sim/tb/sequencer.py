@@ -3,7 +3,7 @@
 import random
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from firmware.program import (
     Program,
@@ -366,6 +366,10 @@ async def stuck_runs(dut):
             fields = {"busy": 1, f"waiting_{waiting}": 1} if n == last else {"busy": others}
             getattr(dut, f"status__{n}").value = pack(Status, fields)
 
+    async def idle_after(clocks):
+        await ClockCycles(dut.clk, clocks)
+        dut.vector_idle.value = 1
+
     async def stuck(waiting, others=0, limit=300, **levels):
         dut.slices_idle.value, dut.watchdog.value = 0, limit
         for name, level in levels.items():
@@ -382,6 +386,9 @@ async def stuck_runs(dut):
     assert (outcome, {"channel": 0, **error}) == ("failed", fence | {"channel": last}) and 64 <= clocks < 150
     outcome, clocks, error = await stuck("operand", vector_idle=0)
     assert (outcome, {"channel": 0, **error}) == ("failed", fence) and 300 <= clocks < 340
+    cocotb.start_soon(idle_after(150))
+    outcome, clocks, error = await stuck("operand", limit=0, vector_idle=0)
+    assert (outcome, {"channel": 0, **error}) == ("failed", fence) and 214 <= clocks < 240
     if bench.channels == 1:
         outcome, clocks, error = await stuck("data")
         assert (outcome, error) == ("failed", {"fault": Fault.WATCHDOG.value, "wait": Wait.DATA.value})
@@ -399,6 +406,7 @@ async def stuck_runs(dut):
     assert (await bench.run(run))[0] == "failed"
     assert {"channel": 0, **bench.error()} == {"fault": Fault.TABLE.value, "channel": last}
     dut.slices_idle.value = 1
+    await bench.drained()
     await bench.pulse("cancel")
     dut.left.value = 1
     assert (await bench.run(run))[0] == "failed" and bench.error() == {"fault": Fault.LEFTOVER.value}
@@ -409,7 +417,7 @@ async def stuck_runs(dut):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def cancelled_runs(dut):
-    """A cancel at any time leaves a sequencer whose next run is right."""
+    """A cancel at any time, also beside a fault, leaves a sequencer whose next run is right."""
     rng = random.Random(bench_args()["seed"])
     bench = Bench(dut, rng)
     await bench.begin()
@@ -419,10 +427,18 @@ async def cancelled_runs(dut):
                       (execute_loop(3), *todo, execute_next(), execute_end()))
     await bench.load_program(program)
     run = {"token": 1, "position": {"slot": 3, "channel": bench.channels - 1}, "steps": 1, "head": 0}
-    for _ in range(6):
+
+    async def fault_after(clocks):
+        await ClockCycles(dut.clk, clocks)
+        await bench.pulse("table_fault")
+
+    for number in range(6):
         for name in STREAMS:
             getattr(dut, f"{name}__ready").value = rng.randrange(2)
-        assert (await bench.run(run, cancel=rng.randrange(60)))[0] == "cancelled"
+        clock = rng.randrange(60)
+        if number % 2:
+            cocotb.start_soon(fault_after(clock + 1))
+        assert (await bench.run(run, cancel=clock))[0] == "cancelled"
         assert not dut.busy.value
         assert not any(getattr(dut, f"{name}__valid").value for name in STREAMS)
     for name in STREAMS:
