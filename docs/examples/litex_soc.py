@@ -3,7 +3,8 @@
     headrace verilog --preset tiny -o build/verilog
     python docs/examples/litex_soc.py build/verilog > soc.v
 
-The memory port takes whole beats of 256 bits: give it a master of that width (PCIe, DMA), not the SoC's 32-bit bus.
+The memory port is 256 bits wide, and a write of less takes some hundred clocks (docs/host.md): give it a master of that
+width (PCIe, DMA), not the SoC's 32-bit bus.
 """
 
 import json

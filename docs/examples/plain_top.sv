@@ -9,7 +9,7 @@ module plain_top (
     input  logic rst,  // synchronous
     output logic irq,
 
-    // registers: AXI4-Lite, 32 bits (docs/registers.md)
+    // registers: AXI4-Lite, 32 bits (docs/host.md, docs/registers.md)
     input  logic [15:0] s_axil_awaddr,
     input  logic [2:0] s_axil_awprot,
     input  logic s_axil_awvalid,
@@ -30,7 +30,7 @@ module plain_top (
     output logic s_axil_rvalid,
     input  logic s_axil_rready,
 
-    // memory of all channels: AXI4, 256 bits, INCR bursts of whole beats (docs/memory.md)
+    // memory of all channels: AXI4, 256 bits, INCR bursts (docs/host.md)
     input  logic [3:0] s_axi_awid,
     input  logic [39:0] s_axi_awaddr,
     input  logic [7:0] s_axi_awlen,
