@@ -12,9 +12,9 @@ PLACES = {"first": ", first layer", "middle": ", middle layers", "last": ", last
 BOUNDARY = ("RoPE row", "norm weights", "embedding")
 """What is read first in a step."""
 
-LATE = {"activate_precharge": "rows: {} finds its row closed",
-        "refresh": "refresh: {} finds its bank pair in refresh",
-        "turnaround": "turnaround: {} waits for the bus to turn"}
+LATE = {"activate_precharge": "rows: the row for {} is closed",
+        "refresh": "refresh: the bank pair for {} is in refresh",
+        "turnaround": "turnaround: the bus turns before {}"}
 """Causes other than back pressure and no request."""
 
 ASKED = {"program": "no request: the reader has no record for {} yet",
