@@ -26,7 +26,7 @@ def work_out(point):
     try:
         figures = roofline.run(roofline.Request(config, point.model, point.context, point.batch, point.weights,
                                                 point.kv), console)
-        simulated = point.layers and shape_run.run(
+        simulated = None if point.layers is None else shape_run.run(
             shape_run.Request(config, point.model, point.context, point.layers, point.steps, point.batch,
                               point.weights, point.seed), console)
     except (UserError, ConfigError, SimulationError) as error:
@@ -60,6 +60,10 @@ def run(path, jobs, cluster, console):
             rows[number] |= {"figures": figures, "error": error, "kept": False}
             progress.advance(task)
     console.print(sweep_table(rows))
+    for number, row in enumerate(rows, 1):
+        if row["error"]:  # whole, which a cell of the table might not have the width for
+            console.print(f"point {number}, {row['point']['model']}: {row['error']}", style="red", markup=False,
+                          highlight=False, soft_wrap=True)
     return {"points": rows}, all(row["figures"] for row in rows)
 
 
@@ -88,7 +92,7 @@ def sweep_table(rows):
         changes = "".join(f" {field}={number}" for field, number in point["overrides"].items())
         cells = [point["preset"] + changes, point["model"], f"{point['context']:,}", str(point["batch"])]
         if row["error"]:
-            table.add_row(*cells, "", row["error"], style="red")
+            table.add_row(*cells, "", "none, see below", style="red")
             continue
         predicted, simulated = row["figures"]["accelerator"], row["figures"]["simulated"]
         table.add_row(*cells, *speed(predicted, " (analytic)" if predicted["analytic"] else ""))

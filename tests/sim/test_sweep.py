@@ -104,7 +104,14 @@ def test_a_point_that_cannot_be_is_a_row(grid):
     text, rows, good = swept(grid)
     assert not good and rows[0]["figures"] and rows[1]["figures"] is None
     assert "unknown model 'no-such-model'" in rows[1]["error"]
-    assert "no-such-model" in text
+    assert f"point 2, no-such-model: {rows[1]['error']}\n" in text
+
+
+@pytest.mark.parametrize("layers", [0, 1, -1])
+def test_layers_that_cannot_be_simulated_are_no_prediction(grid, layers):
+    grid.write_text(f'[[grid]]\nmodel = "SmolLM2-135M"\ncontext = 64\nlayers = {layers}\n')
+    rows, good = swept(grid)[1:]
+    assert not good and f"--layers {layers}" in rows[0]["error"]
 
 
 @pytest.mark.parametrize("text, words", [
