@@ -54,6 +54,14 @@ def configuration(name, overrides):
     return preset(name).override(**changes)
 
 
+def check_reports(json_path, html_path):
+    """:class:`UserError` unless both can be written, and are two files."""
+    check_output(json_path)
+    check_output(html_path, "--html")
+    if json_path and html_path and json_path.resolve() == html_path.resolve():
+        raise UserError(f"--json {json_path} --html {html_path}: one would replace the other; name two files")
+
+
 @app.command(epilog='Example: headrace run --prompt "What is gravity?" --tokens 16 --json build/run.json')
 def run(
     model: Model = None,
@@ -69,8 +77,7 @@ def run(
     html_path: Html = None,
 ):
     """Decode a prompt on the RTL, every token checked against the golden model."""
-    check_output(json_path)
-    check_output(html_path, "--html")
+    check_reports(json_path, html_path)
     request = decode.Request(configuration(preset_name, overrides), model, prompt, raw=raw, tokens=tokens,
                              temperature=temperature, top_k=top_k, seed=seed, html=html_path)
     report = decode.run(request, Console())
@@ -103,8 +110,7 @@ def bench(
     html_path: Html = None,
 ):
     """Measure one thing and print its figures."""
-    check_output(json_path)
-    check_output(html_path, "--html")
+    check_reports(json_path, html_path)
     if html_path and name != "decode":
         raise UserError(f"--html {html_path}: bench {name} has no report; decode does")
     config = configuration(preset_name, overrides)
@@ -242,7 +248,7 @@ def main():
     except (UserError, ConfigError) as error:
         errors.print(f"headrace: {error}")
     except typer.TyperException as error:
-        errors.print(f"headrace: {error.format_message().splitlines()[0]}; see headrace --help")
+        errors.print(f"headrace: {error.format_message().splitlines()[0].rstrip('.')}; see headrace --help")
     except SimulationError as error:
         errors.print(f"headrace: {error}")
         sys.exit(1)

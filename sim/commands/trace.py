@@ -14,7 +14,7 @@ from sim.build import run_folder, toolchain
 from sim.losses.operators import step_records
 from sim.lpddr.table import device_timing
 from sim.model_fetch import smollm2
-from sim.report import written
+from sim.report import check_output, written
 from sim.system.model import system_program
 from sim.system.simulator import Job, Simulator, open_store
 from sim.trace.perfetto import chrome_trace
@@ -57,6 +57,7 @@ class Request:
 def run(request, console):
     """Run the model until its answer ends and write the window; returns its :class:`sim.trace.window.Window`."""
     request.check()
+    check_output(request.output, "-o")
     toolchain()
     path = request.model or smollm2(console.print)
     model = read_model(path)

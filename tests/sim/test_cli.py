@@ -178,6 +178,10 @@ def test_exit_code_and_json(headrace, monkeypatch, tmp_path, golden_match, code)
     assert headrace("run", "--json", tmp_path / "new" / "run.json")[0] == code
     refused(headrace("run", "--html", tmp_path), "cannot write", "--html")
     refused(headrace("bench", "stream", "--html", tmp_path / "a.html"), "--html", "decode does")
+    refused(headrace("run", "--html", tmp_path / "a", "--json", tmp_path / "new" / ".." / "a"), "name two files")
+    refused(headrace("bench", "decode", "--html", tmp_path / "a", "--json", tmp_path / "a"), "name two files")
+    refused(headrace("trace", "-o", tmp_path), "cannot write", "-o")
+    refused(headrace("qqq"), "No such command 'qqq'; see headrace --help")
     assert json.loads((tmp_path / "new" / "run.json").read_text())["tokens"] == [5]
 
 
