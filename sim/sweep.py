@@ -129,6 +129,11 @@ class Results:
 
     def __init__(self):
         self._folder = build_root() / "sweep"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot keep results in {self._folder}: {error.strerror}; free space or set HEADRACE_BUILD"
+                            ) from None
 
     def _path(self, point):
         return self._folder / f"{point.key()}.json"

@@ -133,6 +133,14 @@ def test_refusals(tmp_path, text, words):
     assert words in str(refusal.value) and str(path) in str(refusal.value)
 
 
+def test_results_that_cannot_be_kept_are_told_first(grid, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HEADRACE_BUILD", str(tmp_path / "file"))
+    monkeypatch.setattr(sweep, "work_out", None)
+    with pytest.raises(UserError, match="cannot keep results in .*; free space or set HEADRACE_BUILD"):
+        swept(grid)
+
+
 def test_no_file_no_scheduler_no_jobs(grid, tmp_path):
     with pytest.raises(UserError, match="No such file"):
         swept(tmp_path / "absent.toml")
