@@ -36,13 +36,18 @@ class ShapePlan:
     left_out: tuple
 
 
+def check_part(part):
+    """:class:`UserError` unless *part* is one of :data:`PARTS`."""
+    if part not in PARTS:
+        raise UserError(f"--part {part}: choose {' or '.join(PARTS)}")
+
+
 def shape_plan(model, weights=None, part="all"):
     """The :class:`ShapePlan` of *part* of a :class:`sim.model_shape.Model`, in *weights* (text; default: the model's).
 
     :class:`UserError` if the hardware does not have what the model needs, and a run without it would say little.
     """
-    if part not in PARTS:
-        raise UserError(f"--part {part}: choose {' or '.join(PARTS)}")
+    check_part(part)
     of_attention, of_experts = (), ()
     if model.kind == "gpt_oss":
         model, of_attention, of_experts = plain_gpt_oss(model)

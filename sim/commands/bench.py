@@ -5,6 +5,7 @@ from firmware.gguf_model import read_model
 from sim.commands import matrix_bench, speed
 from sim.commands.decode import Request
 from sim.commands.decode import run as run_decode
+from sim.commands.progress import working
 from sim.commands.shape_run import run as run_shape
 from sim.fidelity import fidelity
 from sim.model_fetch import smollm2
@@ -33,7 +34,7 @@ TOKEN_SECONDS = 8
 def pattern(name):
     """A bench of one DRAM channel."""
     def measure(config, console, html=None):
-        with console.status(f"{name}: compiling (once) and running"):
+        with working(console, f"{name}: compiling (once) and running"):
             figures = run_pattern(name, config=config, clocks=PATTERN_CLOCKS)
         figures["causes"] = dict(zip(CAUSES, figures["causes"].values(), strict=True))
         good = not figures["violations"] and not figures["errors"]
@@ -64,7 +65,7 @@ def decode_shape(request, console):
 def measure_fidelity(config, console, html=None):
     """The golden model against binary32 on two texts."""
     model = read_model(smollm2(console.print))
-    with console.status("fidelity: golden model and reference over two texts (minutes)"):
+    with working(console, "fidelity: golden model and reference over two texts (minutes)"):
         figures = fidelity(model, config.mantissa_bits)
     return figures, figures["ok"]
 

@@ -16,7 +16,7 @@ from firmware.traffic import step_traffic
 from hw.config import Config
 from sim.build import run_folder, toolchain
 from sim.commands.golden_run import GoldenRun
-from sim.commands.progress import RunProgress
+from sim.commands.progress import RunProgress, working
 from sim.losses.decode import Losses, measured_losses
 from sim.losses.log import read_log
 from sim.losses.ranking import ranked
@@ -76,12 +76,12 @@ def run(request, console):
     if last > layout.context:
         raise UserError(f"{len(prompt)} prompt tokens and {request.tokens} more are beyond the context of "
                         f"{layout.context}: shorten the prompt, or give a smaller --tokens")
-    with console.status("generating and compiling the design (minutes, once)"):
+    with working(console, "generating and compiling the design (minutes, once)"):
         program = system_program(request.config, trained=True)
     job = Job(request.config, str(path), layout.context, prompt, request.tokens, list(stop_tokens(tokenizer)),
               model.vocab, sampling)
     with run_folder("run") as folder:
-        with console.status("writing the model to memory"):
+        with working(console, "writing the model to memory"):
             store = open_store(folder / "store", request.config, create=True)
             write_image(model, layout, list(store), request.seed)
         outcome = simulate_and_check(program, job, folder, tokenizer, console, expected_clocks(layout, job))
@@ -146,10 +146,10 @@ def simulate_and_check(program, job, folder, tokenizer, console, expected):
     if job.sampling is None:
         with GoldenRun(*about, count=job.count, stop=job.stop) as golden:
             done = simulate(program, job, folder, tokenizer, progress)
-            with console.status("waiting for the golden model"):
+            with working(console, "waiting for the golden model"):
                 return Outcome(*done, *golden.outcome())
     done = simulate(program, job, folder, tokenizer, progress)
-    with GoldenRun(*about, tokens=done[0]["tokens"]) as golden, console.status("waiting for the golden model"):
+    with GoldenRun(*about, tokens=done[0]["tokens"]) as golden, working(console, "waiting for the golden model"):
         return Outcome(*done, *golden.outcome())
 
 

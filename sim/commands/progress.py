@@ -1,12 +1,24 @@
-"""Live progress of a simulation: text as it comes, simulated clocks, clocks a second, time left."""
+"""What a command is doing: a line of work, or live progress of a simulation."""
 
 import time
+from contextlib import contextmanager
 
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["RunProgress"]
+__all__ = ["RunProgress", "working"]
+
+
+@contextmanager
+def working(console, what):
+    """Say *what* is going on as long as the context lasts, or, on a console that is no terminal, once."""
+    if console.is_terminal:
+        with console.status(what):
+            yield
+    else:
+        console.print(f"{what} ...", markup=False, highlight=False)
+        yield
 
 
 class RunProgress:

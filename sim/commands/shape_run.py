@@ -16,7 +16,7 @@ from firmware.traffic import step_traffic
 from hw.config import Config
 from sim.build import run_folder, toolchain
 from sim.catalogue import find_model
-from sim.commands.progress import RunProgress
+from sim.commands.progress import RunProgress, working
 from sim.compose import compose, layers_to_run
 from sim.generated_contents import EPSILON, GeneratedContents
 from sim.losses.decode import measured_losses
@@ -25,7 +25,7 @@ from sim.losses.ranking import compose_losses, ranked
 from sim.report import Traffic, utilisation
 from sim.roofline import predicted_clocks, roof_clocks
 from sim.roofline.devices import CLOCK_HZ
-from sim.shape_plan import shape_plan
+from sim.shape_plan import check_part, shape_plan
 from sim.system.model import system_program
 from sim.system.simulator import ShapeJob, SimulationError, Simulator, open_store
 
@@ -59,6 +59,7 @@ def run(request, console):
         raise UserError(f"--steps {request.steps}: measure 1 step or more")
     if request.seed < 0:
         raise UserError(f"--seed {request.seed}: give 0 or more")
+    check_part(request.part)
     toolchain()
     model = find_model(request.model)
     try:
@@ -105,12 +106,12 @@ def simulate_shape(layout, counts, first, steps, seed, *, table_seed=None, conso
     contents = GeneratedContents(layout, seed, table_seed)
     # Refuses what no register holds.
     programs = [compile_layout(layout.first_layers(layers), contents.exponents, EPSILON) for layers in counts]
-    with console.status("generating and compiling the design (minutes, once)"):
+    with working(console, "generating and compiling the design (minutes, once)"):
         program = system_program(layout.config, **system)
     job = ShapeJob(layout.config, layout.shape, layout.context, counts, contents.exponents, EPSILON, contents.token,
                    first, steps, layout.expert_seed)
     with run_folder("shape") as folder:
-        with console.status("writing generated contents to memory"):
+        with working(console, "writing generated contents to memory"):
             store = open_store(folder / "store", layout.config, create=True)
             contents.write(list(store), max(counts), first, first + steps - 1)
         with RunProgress(console, expected_clocks(layout, counts, first, steps)) as progress, \

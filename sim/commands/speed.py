@@ -10,6 +10,7 @@ from firmware.gguf_model import read_model
 from firmware.image import write_image
 from firmware.tokenizer import Tokenizer
 from sim.build import run_folder
+from sim.commands.progress import working
 from sim.model_fetch import smollm2
 from sim.system.model import system_program
 from sim.system.simulator import Job, SimulationError, Simulator, open_store, store_environment
@@ -25,15 +26,15 @@ def run(config, console):
     model = read_model(path)
     layout = compile_model(model, config).layout
     prompt = Tokenizer(model.tokenizer).encode(PROMPT)
-    with console.status("generating and compiling the design (minutes, once)"):
+    with working(console, "generating and compiling the design (minutes, once)"):
         program = system_program(config, trained=True)
     job = Job(config, str(path), layout.context, prompt, TOKENS, [], model.vocab, record_replay=True)
     with run_folder("speed") as folder:
         store = open_store(folder / "store", config, create=True)
         write_image(model, layout, list(store))
-        with console.status("in cocotb"), Simulator(program, job, folder) as simulator:
+        with working(console, "in cocotb"), Simulator(program, job, folder) as simulator:
             result = simulator.finish()
-        with console.status("in the bare loop"):
+        with working(console, "in the bare loop"):
             bare = run_bare(program, config, Path(folder))
     rate = result["clocks"] / result["host_seconds"]
     return {"preset": config.name, "clocks": result["clocks"], "host_seconds": result["host_seconds"],

@@ -6,6 +6,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from firmware.errors import UserError
+from sim.commands.progress import working
 from sim.synth.blocks import blocks_of, check_names
 from sim.synth.flow import CELLS, GOAL_MHZ, place, smallest, synthesise, tool_versions
 
@@ -38,7 +39,7 @@ def run(request, console):
     if request.speed not in SPEEDS:
         raise UserError(f"--speed {request.speed}: speed grades are {', '.join(map(str, SPEEDS))}")
     check_names(request.blocks)
-    with console.status("generating the design"):
+    with working(console, "generating the design"):
         everything = blocks_of(request.config)
     blocks = [block for block in everything if not request.blocks or block.name in request.blocks]
     rows = []

@@ -11,6 +11,7 @@ from firmware.image import write_image
 from firmware.tokenizer import Tokenizer
 from hw.config import Config
 from sim.build import run_folder, toolchain
+from sim.commands.progress import working
 from sim.losses.operators import step_records
 from sim.lpddr.table import device_timing
 from sim.model_fetch import smollm2
@@ -66,7 +67,7 @@ def run(request, console):
     prompt = Tokenizer(model.tokenizer).encode(request.prompt)
     if not 0 < len(prompt) <= layout.context - request.tokens:
         raise UserError(f"the prompt has {len(prompt)} tokens; 1 to {layout.context - request.tokens} fit")
-    with console.status("generating and compiling the design (minutes, once)"):
+    with working(console, "generating and compiling the design (minutes, once)"):
         program = system_program(request.config, trace=True)
     job = Job(request.config, str(path), layout.context, prompt, request.tokens, [], model.vocab)
     with run_folder("trace") as folder:

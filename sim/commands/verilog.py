@@ -13,6 +13,7 @@ from hw.host.register_map import register_map
 from hw.top import Headrace
 from hw.verilog import module_files
 from hw.verilog.manifest import content_hash, manifest, sums
+from sim.commands.progress import working
 
 __all__ = ["checked_folder", "package", "run"]
 
@@ -24,7 +25,7 @@ MANIFEST, SUMS, FILELIST, WAIVERS = "manifest.json", "SHA256SUMS", "headrace.f",
 def run(config, folder, console):
     """Writes *folder* and says what is in it."""
     folder = checked_folder(folder)
-    with console.status("generating the design"):
+    with working(console, "generating the design"):
         files = package(config)
     write_folder(folder, files)
     modules = [name for name in files if name.endswith(".sv")]
