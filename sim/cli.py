@@ -255,7 +255,3 @@ def main():
     except OSError as error:
         errors.print(f"headrace: {error.filename or 'system'}: {error.strerror}; check the disk and its permissions")
     sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()
