@@ -5,7 +5,16 @@ Experts are drawn by seed when a program is compiled: nothing on the device choo
 
 import numpy as np
 
-__all__ = ["draw_experts", "expert_order"]
+__all__ = ["draw_experts", "expert_order", "one_ahead"]
+
+
+def one_ahead(count, begins, ends):
+    """(*begins* or *ends*, number) of *count* items in stream order: an item begins before the one ahead of it ends."""
+    yield begins, 0
+    for number in range(1, count):
+        yield begins, number
+        yield ends, number - 1
+    yield ends, count - 1
 
 
 def draw_experts(shape, seed):
@@ -18,8 +27,4 @@ def draw_experts(shape, seed):
 
 def expert_order(chosen):
     """(role, number) in stream order: gate and up of the next expert before down of this one, which waits for SiLU."""
-    yield "gate_up", 0
-    for number in range(1, chosen):
-        yield "gate_up", number
-        yield "down", number - 1
-    yield "down", chosen - 1
+    return one_ahead(chosen, "gate_up", "down")

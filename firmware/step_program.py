@@ -4,7 +4,7 @@ Layers are a loop, but with experts: each layer then reads others, whose address
 program has the records of every layer.
 """
 
-from firmware.experts import expert_order
+from firmware.experts import expert_order, one_ahead
 from firmware.program import access, execute_end, execute_loop, execute_next, slice_record, vector_record
 from hw.isa import AccessKind, Condition, Index, Region, RowScale, SliceKind, VectorKind
 
@@ -13,11 +13,7 @@ __all__ = ["access_program", "execute_program"]
 
 def attention_order(kv_heads):
     """(phase, KV head) in stream order: K of the next head before V of this one, while the maximum merges."""
-    yield "K", 0
-    for head in range(1, kv_heads):
-        yield "K", head
-        yield "V", head - 1
-    yield "V", kv_heads - 1
+    return one_ahead(kv_heads, "K", "V")
 
 
 def access_program(layout):

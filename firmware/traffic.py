@@ -6,7 +6,7 @@ from math import ceil
 from firmware.layout import DATA_BYTES, SUPERBLOCK
 from hw.config import BEAT_BYTES, BLOCK
 
-__all__ = ["StepTraffic", "step_traffic"]
+__all__ = ["StepTraffic", "key_beats", "step_traffic", "table_beats", "value_beats"]
 
 TABLE_ENTRIES = 8
 """Block table entries in a beat."""
@@ -57,6 +57,22 @@ def block_bytes(fmt):
     return DATA_BYTES[fmt] + BEAT_BYTES // SUPERBLOCK[fmt]
 
 
+def table_beats(config, slot):
+    """Beats of a layer's block table that a channel reads for the token in *slot*: up to the line of its page."""
+    return slot // config.page_slots // TABLE_ENTRIES + 1
+
+
+def key_beats(layout, tokens):
+    """Beats of K of one KV head for *tokens* tokens of a channel: K, and the exponents of K and V, page by page."""
+    pages = ceil(tokens / layout.config.page_slots)
+    return tokens * layout.shape.head_blocks + 2 * layout.exponent_beats * pages
+
+
+def value_beats(layout, tokens):
+    """Beats of V of one KV head for *tokens* tokens of a channel."""
+    return tokens * layout.shape.head_blocks
+
+
 def step_traffic(layout, position, head=True, logits=False):
     """The :class:`StepTraffic` of the token at *position* (as many older tokens are read).
 
@@ -72,12 +88,11 @@ def step_traffic(layout, position, head=True, logits=False):
 
     def kv_read(channel):
         tokens = slot + (channel < owner)
-        pages = ceil(tokens / config.page_slots)
-        return layers * shape.kv_heads * 2 * (pages * layout.exponent_beats + tokens * shape.head_blocks)
+        return layers * shape.kv_heads * (key_beats(layout, tokens) + value_beats(layout, tokens))
 
     newest = layers * shape.kv_heads * 2 * (shape.head_blocks + 1)
     vectors = layout.rope.stride + layout.attn_norm.beats + layout.ffn_norm.beats + layout.embedding.stride
-    table = layers * (slot // config.page_slots // TABLE_ENTRIES + 1)
+    table = layers * table_beats(config, slot)
     kv_bytes = (position + 1) * layers * shape.kv_heads * 2 * shape.head_blocks * (BLOCK + 1)
     return StepTraffic(
         weights=[weights] * channels,

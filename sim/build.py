@@ -25,8 +25,8 @@ import cocotb_tools.config
 
 from firmware.errors import UserError
 
-__all__ = ["COCOTB_MAIN", "Toolchain", "build_root", "compile_model", "exclusive", "public_ports", "replace_text",
-           "run_folder", "sources_digest", "toolchain"]
+__all__ = ["COCOTB_MAIN", "Toolchain", "build_root", "compile_model", "contents_digest", "exclusive",
+           "public_ports", "replace_text", "run_folder", "sources_digest", "toolchain"]
 
 PROGRAM = "model"
 """Name of the program inside a build folder."""
@@ -166,7 +166,8 @@ def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags=""
         flags.append(str(COCOTB_MAIN))
     if "clang" in tools.version:
         train = None
-    key = _digest(dict(files), top, flags, opt, cflags, train is not None, tools.version, sys.version, MAKE_VARIABLES)
+    key = contents_digest(dict(files), top, flags, opt, cflags, train is not None, tools.version, sys.version,
+                          MAKE_VARIABLES)
     folder = build_root() / "models" / f"{name}-{key}"
     program = folder / PROGRAM
     if program.exists():
@@ -181,7 +182,8 @@ def compile_model(name, files, *, top, args=(), opt="-O2", cflags="", ldflags=""
     return program
 
 
-def _digest(*parts):
+def contents_digest(*parts):
+    """Short name for the contents of *parts*, which JSON can hold."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -219,7 +221,7 @@ def _build(tools, folder, files, top, flags, opt, cflags, jobs, train):
             environment["VERILATOR_ROOT"] = tools.root
         _run(verilate, work, environment)
         _optimise_no_initial_code(work)
-        runtime = build_root() / "runtime" / _digest(flags, cflags, tools.version, variables)
+        runtime = build_root() / "runtime" / contents_digest(flags, cflags, tools.version, variables)
         _copy_runtime(runtime, work)
         if train:
             _make(work, environment, jobs, variables | {

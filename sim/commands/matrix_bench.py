@@ -15,6 +15,7 @@ from sim.commands.shape_run import simulate_shape
 from sim.report import Traffic, utilisation
 from sim.roofline import predicted_clocks
 from sim.roofline.devices import CLOCK_HZ
+from sim.shape_plan import FEW
 
 __all__ = ["matrix_layout", "run"]
 
@@ -23,9 +24,6 @@ WIDTH = 8192
 
 PASSES = 255
 """At most; what the program's loop counts to."""
-
-ROWS_OF_HEAD = 96
-"""Rows of the matrix at the end, whose argmax ends the step."""
 
 POSITION = 1
 
@@ -39,7 +37,7 @@ def matrix_layout(config, clocks):
                         f"{config.max_head_dim}: choose other sizes")
 
     def layout(passes):
-        shape = ModelShape(width, heads, ceil(heads / config.max_group), config.max_head_dim, width, ROWS_OF_HEAD,
+        shape = ModelShape(width, heads, ceil(heads / config.max_group), config.max_head_dim, width, FEW,
                            passes, 2, {"o": Format.Q4_0, "head": Format.Q4_0}, part="matrix")
         return plan_layout(shape, config)
     return layout(min(PASSES, ceil(clocks / layout(1).shares["o"].beats)))

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 
 from firmware.compiler import compile_model
 from firmware.gguf_model import read_model
@@ -35,7 +34,7 @@ def run(config, console):
         with working(console, "in cocotb"), Simulator(program, job, folder) as simulator:
             result = simulator.finish()
         with working(console, "in the bare loop"):
-            bare = run_bare(program, config, Path(folder))
+            bare = run_bare(program, config, folder)
     rate = result["clocks"] / result["host_seconds"]
     return {"preset": config.name, "clocks": result["clocks"], "host_seconds": result["host_seconds"],
             "clocks_per_host_second": rate,

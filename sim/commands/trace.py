@@ -11,7 +11,8 @@ from firmware.image import write_image
 from firmware.tokenizer import Tokenizer
 from hw.config import Config
 from sim.build import run_folder, toolchain
-from sim.commands.progress import working
+from sim.commands.decode import expected_clocks
+from sim.commands.progress import RunProgress, working
 from sim.losses.operators import step_records
 from sim.lpddr.table import device_timing
 from sim.model_fetch import smollm2
@@ -74,9 +75,10 @@ def run(request, console):
         write_image(model, layout, list(open_store(folder / "store", request.config, create=True)))
         records = folder / "trace"
         window = (records, request.start, request.clocks)
-        with console.status("running") as status, Simulator(program, job, folder, trace=window) as simulator:
+        with RunProgress(console, expected_clocks(layout, job)) as progress, \
+                Simulator(program, job, folder, trace=window) as simulator:
             for event in simulator.events():
-                status.update(f"running: {event['clock']:,} clocks")
+                progress.clock(event["clock"])
             simulator.result()
         window = read_window(records, request.config.channels, request.start, request.clocks)
     if window.stop == window.start:

@@ -20,7 +20,7 @@ from hw.slice.issue import Status
 from sim.losses.operators import Operator
 from sim.report import CAUSES
 
-__all__ = ["Key", "Steps", "attribute"]
+__all__ = ["AT_WORK", "IDLE", "Key", "Steps", "attribute", "waits"]
 
 WRITES = Operator("writes", -1, "none")
 ARGMAX = Operator("argmax", -1, "none")

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
 
 import numpy as np
 
 from firmware.program import slice_of, vector_of, walk
-from firmware.traffic import TABLE_ENTRIES
+from firmware.traffic import key_beats, table_beats, value_beats
 from hw.isa import AccessKind, ExecuteKind, Region, SliceKind, VectorKind
 
 __all__ = ["PLACES", "WAIT", "Operator", "StepRecords", "step_records"]
@@ -65,14 +64,13 @@ class StepRecords:
 
 def beats_of(record, layout, slot, holds_more):
     """Beats of an access record in a channel that holds *slot* older tokens, or one more."""
-    tokens, config, shape = slot + holds_more, layout.config, layout.shape
     match record.kind:
         case AccessKind.TABLE:
-            return slot // config.page_slots // TABLE_ENTRIES + 1
+            return table_beats(layout.config, slot)
         case AccessKind.KV_K:
-            return tokens * shape.head_blocks + 2 * layout.exponent_beats * ceil(tokens / config.page_slots)
+            return key_beats(layout, slot + holds_more)
         case AccessKind.KV_V:
-            return tokens * shape.head_blocks
+            return value_beats(layout, slot + holds_more)
     return record.beats
 
 

@@ -8,7 +8,7 @@ from math import ceil
 
 from firmware.program import slice_of, vector_of, walk
 from firmware.step_program import access_program, execute_program
-from firmware.traffic import step_traffic
+from firmware.traffic import key_beats, step_traffic, table_beats, value_beats
 from hw.dram.policy import Policy
 from hw.isa import AccessKind, Condition, ExecuteKind, Region, SliceKind, VectorKind
 from sim.roofline.latency import RECORD_TURN, SUM_CLOCKS, latencies
@@ -115,13 +115,11 @@ class StepModel:
         for number, read in reads[first:] + reads[:first]:
             match read.kind:
                 case AccessKind.TABLE:
-                    yield Fetch(0, slot // config.page_slots // ELEMENTS + 1 + miss)
+                    yield Fetch(0, table_beats(config, slot) + miss)
                     yield Fetch(0, self._write_clocks(written))
                     follows = None
                 case AccessKind.KV_K | AccessKind.KV_V:
-                    beats = slot * shape.head_blocks
-                    if read.kind is AccessKind.KV_K:
-                        beats += 2 * layout.exponent_beats * pages
+                    beats = (key_beats if read.kind is AccessKind.KV_K else value_beats)(layout, slot)
                     if beats:
                         yield Fetch(beats, beats + miss * pages)
                     follows = None

@@ -1,17 +1,16 @@
 """Yosys and nextpnr on one block, each result kept by the content of what it is made from."""
 
-import hashlib
 import json
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from firmware.errors import UserError
-from sim.build import build_root, exclusive, replace_text, run_folder
+from sim.build import build_root, contents_digest, exclusive, replace_text, run_folder
+from sim.readback import wasm_command
 from sim.synth.harness import HARNESS, bits, harness
 from sim.synth.path import critical_path, longest
 
@@ -148,8 +147,7 @@ def place(block, netlist, device, speed, seed=1):
 
 def _kept(block, what, *parts):
     """Folder in which results of *parts* are kept."""
-    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
-    return build_root() / "synth" / f"{block.name}-{what}-{digest}"
+    return build_root() / "synth" / f"{block.name}-{what}-{contents_digest(*parts)}"
 
 
 def _cells(block, types):
@@ -166,9 +164,7 @@ def _cells(block, types):
 
 def _run(function, arguments, folder, block):
     """Run a WebAssembly program in a process of its own, in *folder*."""
-    package, name = function.split(".")
-    code = f"import sys, {package}; sys.exit({package}.{name}(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
+    done = subprocess.run([*wasm_command(function), *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
     if done.returncode:
         log = build_root() / "failed-synth.log"
@@ -176,4 +172,4 @@ def _run(function, arguments, folder, block):
         log.write_text((written.read_text() if written.exists() else "") + done.stdout)
         errors = re.findall(r"^(?:ERROR|Error).*", log.read_text(), re.MULTILINE)
         said = errors[0] if errors else f"code {done.returncode}"
-        raise RuntimeError(f"{package} on {block.name}: {said} (whole log: {log})")
+        raise RuntimeError(f"{function} on {block.name}: {said} (whole log: {log})")

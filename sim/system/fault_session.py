@@ -14,11 +14,12 @@ from cocotb import start_soon
 from cocotb.triggers import Event
 
 from firmware.compiler import compile_model
-from firmware.driver import DeviceError, Driver
+from firmware.driver import DeviceError
 from firmware.gguf_model import read_model
 from hw.config import BEAT_BYTES, Config
 from sim.system.faults import planted_faults
-from sim.system.session import carry_out
+from sim.system.session import carry_out, connected
+from sim.system.simulator import open_store
 from sim.system.transport import Axi4Transport, SimulatedTransport
 
 WATCHDOG = 1 << 20
@@ -111,12 +112,9 @@ async def fault_job(dut):
 async def trials_of(dut, task, _):
     """The result of a job."""
     config, rng = Config(**task["config"]), random.Random(task["seed"])
-    store = np.memmap(task["store"], np.uint8, "r+", shape=(config.channels, config.channel_bytes))
+    store = open_store(task["store"], config)
     transport = SimulatedTransport(dut, store)
-    driver = Driver(transport, config)
-    dut.request.value = 0
-    await transport.wait_clocks(20)
-    await driver.connect()
+    driver = await connected(dut, transport, config)
     compiled = compile_model(read_model(task["model"]), config, task["context"])
     await driver.configure(compiled)
     prompt = task["prompt"]

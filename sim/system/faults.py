@@ -6,7 +6,7 @@ from firmware.program import Program, slice_of, slice_record
 from hw.isa import AccessKind, AccessRecord, ExecuteKind, ExecuteRecord, Region, SliceKind, SliceRecord, VectorRecord
 from hw.sequencer.control import Fault, Wait
 
-__all__ = ["Planted", "planted_faults"]
+__all__ = ["Planted", "patched", "planted_faults"]
 
 
 @dataclass(frozen=True)

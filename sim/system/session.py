@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import cocotb
-import numpy as np
 from cocotb import start_soon
 
 from firmware.compiler import compile_model
@@ -19,6 +18,7 @@ from firmware.driver import DeviceError, Driver
 from firmware.engine import Sampling, generate
 from firmware.gguf_model import read_model
 from hw.config import Config
+from sim.system.simulator import open_store
 from sim.system.transport import Axi4Transport, SimulatedTransport
 
 PROGRESS_CLOCKS = 50_000
@@ -55,6 +55,15 @@ async def carry_out(work):
     Path(task["result"]).write_text(json.dumps(result))
 
 
+async def connected(dut, transport, config):
+    """A :class:`Driver` on *transport*, with the accelerator out of reset and its memory initialised."""
+    driver = Driver(transport, config)
+    dut.request.value = 0
+    await transport.wait_clocks(20)
+    await driver.connect()
+    return driver
+
+
 @cocotb.test()
 async def job(dut):
     """Carry out a :class:`sim.system.simulator.Job`."""
@@ -68,12 +77,8 @@ async def generation_of(dut, task, events):
         if task["load"] == "axi4":
             transport = Axi4Transport(dut, config, replay)
         else:
-            store = np.memmap(task["store"], np.uint8, "r+", shape=(config.channels, config.channel_bytes))
-            transport = SimulatedTransport(dut, store, replay)
-        driver = Driver(transport, config)
-        dut.request.value = 0
-        await transport.wait_clocks(20)
-        await driver.connect()
+            transport = SimulatedTransport(dut, open_store(task["store"], config), replay)
+        driver = await connected(dut, transport, config)
         model = read_model(task["model"])
         compiled = compile_model(model, config, task["context"])
         if task["load"] == "axi4":

@@ -8,15 +8,14 @@ from dataclasses import asdict
 from functools import partial
 
 import cocotb
-import numpy as np
 from cocotb import start_soon
 
 from firmware.compiler import compile_layout
-from firmware.driver import Driver
 from firmware.layout import ModelShape, plan_layout
 from hw.config import Config
 from hw.isa import Format
-from sim.system.session import carry_out, tell_progress
+from sim.system.session import carry_out, connected, tell_progress
+from sim.system.simulator import open_store
 from sim.system.transport import SimulatedTransport
 
 
@@ -31,12 +30,8 @@ async def runs_of(dut, task, events):
     config = Config(**task["config"])
     formats = {role: Format(value) for role, value in task["shape"].pop("formats").items()}
     layout = plan_layout(ModelShape(**task["shape"], formats=formats), config, task["context"], task["expert_seed"])
-    store = np.memmap(task["store"], np.uint8, "r+", shape=(config.channels, config.channel_bytes))
-    transport = SimulatedTransport(dut, store)
-    driver = Driver(transport, config)
-    dut.request.value = 0
-    await transport.wait_clocks(20)
-    await driver.connect()
+    transport = SimulatedTransport(dut, open_store(task["store"], config))
+    driver = await connected(dut, transport, config)
     began, start = transport.clock, time.monotonic()
     start_soon(tell_progress(transport, events))
     runs = []

@@ -1,6 +1,5 @@
 """A short typical run of a system, by whose profile the simulator is compiled again."""
 
-
 from firmware.compiler import compile_model
 from firmware.gguf_model import read_model
 from firmware.image import write_image

@@ -38,6 +38,7 @@ from hw.sequencer.control import ACCESS_WORDS, EXECUTE_WORDS, ErrorInfo, Fault, 
 from hw.slice.issue import Status
 from sim.bench import bench_args
 from sim.streams import Sink, pack, start, unpack
+from sim.system.faults import patched
 
 SLACK = 20
 """Clocks that a run may take beside its records."""
@@ -291,16 +292,15 @@ async def faults(dut):
     await bench.begin()
     end, execute_ends = access(AccessKind.END), execute_end()
     table = access(AccessKind.TABLE, beats=1)
-    bad_condition = AccessRecord.from_bits(table.as_bits() | 3 << AccessRecord["condition"].offset)
+    bad_condition = patched(AccessRecord, table, "condition", 3)
     bad_kind = ExecuteRecord.from_bits(6)
     bypass = slice_record(SliceKind.BYPASS)
-    def access_with(layout_field, value):
-        field = AccessRecord[layout_field]
-        mask = ((1 << field.width) - 1) << field.offset
-        return AccessRecord.from_bits(access(AccessKind.WEIGHTS, beats=1).as_bits() & ~mask | value << field.offset)
 
-    def execute_with(record, value, offset):
-        return ExecuteRecord.from_bits(record.as_bits() | value << ExecuteRecord["payload"].offset + offset)
+    def access_with(name, value):
+        return patched(AccessRecord, access(AccessKind.WEIGHTS, beats=1), name, value)
+
+    def execute_with(layout, record, name, value):
+        return patched(layout, record, name, value, ExecuteRecord["payload"].offset)
 
     load = vector_record(VectorKind.LOAD_NORM)
     size = bench.config.channel_beats
@@ -315,11 +315,11 @@ async def faults(dut):
          (Fault.FIELD, 0, 1)),
         ((end,), (slice_record(SliceKind.KEYS, head=62), slice_record(SliceKind.KEYS, head=63), execute_ends),
          (Fault.FIELD, 1, 1)),
-        ((end,), (bypass, execute_with(bypass, 4, 0), execute_ends), (Fault.OPCODE, 1, 1)),
-        ((end,), (execute_with(slice_record(SliceKind.MATRIX), 3, SliceRecord["format"].offset), execute_ends),
+        ((end,), (bypass, execute_with(SliceRecord, bypass, "kind", 5), execute_ends), (Fault.OPCODE, 1, 1)),
+        ((end,), (execute_with(SliceRecord, slice_record(SliceKind.MATRIX), "format", 3), execute_ends),
          (Fault.FIELD, 1, 0)),
-        ((end,), (load, execute_with(load, 12, 0), execute_ends), (Fault.OPCODE, 1, 1)),
-        ((end,), (execute_with(load, 3, VectorRecord["scale"].offset), execute_ends), (Fault.FIELD, 1, 0)),
+        ((end,), (load, execute_with(VectorRecord, load, "kind", 12), execute_ends), (Fault.OPCODE, 1, 1)),
+        ((end,), (execute_with(VectorRecord, load, "scale", 3), execute_ends), (Fault.FIELD, 1, 0)),
         ((table, bad_condition, end), (execute_ends,), (Fault.CONDITION, 0, 1)),
         ((end,), (bypass, bypass, bad_kind, execute_ends), (Fault.OPCODE, 1, 2)),
         ((access(AccessKind.LOOP, beats=0), access(AccessKind.NEXT), end), (execute_ends,), (Fault.LOOP, 0, 0)),

@@ -9,8 +9,8 @@ import numpy as np
 
 from hw.dram.command import COMMAND_BITS
 from hw.interfaces import NewestKind
-from hw.slice.issue import Status
 from hw.vector.unit import VectorStatus
+from sim.losses.attribute import AT_WORK, IDLE, waits
 from sim.lpddr.bus import BusDecoder
 from sim.roofline.devices import CLOCK_HZ
 from sim.system.wrapper import STATUS
@@ -126,8 +126,7 @@ def vector_state(clock, value):
 def state(clock, value):
     """The :class:`State` packed in *value*."""
     status = STATUS.from_bits(value)
-    names = [name for name, _ in Status if name.startswith("waiting_")]
-    waiting = [name.removeprefix("waiting_") for name in names if status.slice[name]]
-    doing = f"waits for {waiting[0]}" if waiting else "busy" if status.slice.busy else "idle"
+    waiting = waits(status.slice.as_bits())
+    doing = {AT_WORK: "busy", IDLE: "idle"}.get(waiting, f"waits for {waiting}")
     return State(clock, status.cause.name.lower().replace("_", " "), status.starved.name.lower(), doing,
                  not status.writer_idle)
