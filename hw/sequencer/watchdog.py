@@ -16,11 +16,13 @@ SETTLE = 64
 class Watchdog(Component):
     """Counts clocks of a run in which no slice takes a beat or goes on to a record.
 
-    FENCE or WATCHDOG after ``limit`` such clocks (0: never). FENCE after 64 of them that are also ``hopeless``: the
-    step has no further vector record and none is at work, so that nothing can bring what a slice waits for.
+    FENCE or WATCHDOG after ``limit`` such clocks (0: never), at once if more have gone by when it is lowered. FENCE
+    after 64 of them that are also ``hopeless``: the step has no further vector record and none is at work, so that
+    nothing can bring what a slice waits for.
 
     Members: ``enable``, low in clocks that don't count, and that begin the count anew; ``status`` of the slices;
-    ``fault``, not NONE in one clock; ``channel``: one that waits for an operand, else channel 0; ``wait`` of its slice.
+    ``fault``, not NONE until ``enable`` falls; ``channel``: the first whose slice waits for an operand, else the first
+    whose slice waits, else 0; ``wait`` of its slice.
     """
 
     def __init__(self, config: Config):
@@ -39,8 +41,9 @@ class Watchdog(Component):
         m = Module()
         count, settling = Signal(32), Signal(range(SETTLE + 1))
         idle = Signal()
-        moving, fenced, expired = Signal(self._channels), Signal(self._channels), Signal()
-        m.d.comb += expired.eq(((count == self.limit) & (self.limit != 0))
+        waiting, fenced, named = (Signal(self._channels, name=name) for name in ("waiting", "fenced", "named"))
+        moving, expired = Signal(self._channels), Signal()
+        m.d.comb += expired.eq(((count >= self.limit) & (self.limit != 0))
                                | ((settling == SETTLE) & self.hopeless & fenced.any()))
         m.d.comb += idle.eq(self.enable & ~moving.any())
         m.d.sync += [
@@ -49,18 +52,19 @@ class Watchdog(Component):
         ]
         for n, status in enumerate(self.status):
             m.d.comb += [
-                moving[n].eq(status.busy & ~(status.waiting_operand | status.waiting_maximum | status.waiting_results
-                                             | status.waiting_data)),
+                waiting[n].eq(status.waiting_operand | status.waiting_maximum | status.waiting_results
+                              | status.waiting_data),
+                moving[n].eq(status.busy & ~waiting[n]),
                 fenced[n].eq(status.waiting_operand),
             ]
         stuck = Signal(Status)
-        m.d.comb += stuck.eq(self.status[0])
+        m.d.comb += [stuck.eq(self.status[0]), named.eq(Mux(fenced.any(), fenced, waiting))]
         for n in reversed(range(self._channels)):
-            with m.If(fenced[n]):
+            with m.If(named[n]):
                 m.d.comb += [self.channel.eq(n), stuck.eq(self.status[n])]
-        for wait, waiting in ((Wait.OPERAND, stuck.waiting_operand), (Wait.MAXIMUM, stuck.waiting_maximum),
+        for wait, is_stuck in ((Wait.OPERAND, stuck.waiting_operand), (Wait.MAXIMUM, stuck.waiting_maximum),
                               (Wait.RESULTS, stuck.waiting_results), (Wait.DATA, stuck.waiting_data)):
-            with m.If(waiting):
+            with m.If(is_stuck):
                 m.d.comb += self.wait.eq(wait)
         with m.If(expired):
             m.d.comb += self.fault.eq(Mux(fenced.any(), Fault.FENCE, Fault.WATCHDOG))

@@ -362,13 +362,19 @@ async def stuck_runs(dut):
     last = bench.channels - 1
 
     def statuses(waiting, others=0):
+        """The last slice waits; *others* are busy, or wait for what *others* names."""
+        fields = {"busy": 1, f"waiting_{others}": 1} if isinstance(others, str) else {"busy": others}
         for n in range(bench.channels):
-            fields = {"busy": 1, f"waiting_{waiting}": 1} if n == last else {"busy": others}
-            getattr(dut, f"status__{n}").value = pack(Status, fields)
+            here = {"busy": 1, f"waiting_{waiting}": 1} if n == last else fields
+            getattr(dut, f"status__{n}").value = pack(Status, here)
 
     async def idle_after(clocks):
         await ClockCycles(dut.clk, clocks)
         dut.vector_idle.value = 1
+
+    async def lower_after(clocks, limit):
+        await ClockCycles(dut.clk, clocks)
+        dut.watchdog.value = limit
 
     async def stuck(waiting, others=0, limit=300, **levels):
         dut.slices_idle.value, dut.watchdog.value = 0, limit
@@ -389,12 +395,20 @@ async def stuck_runs(dut):
     cocotb.start_soon(idle_after(150))
     outcome, clocks, error = await stuck("operand", limit=0, vector_idle=0)
     assert (outcome, {"channel": 0, **error}) == ("failed", fence) and 214 <= clocks < 240
-    if bench.channels == 1:
-        outcome, clocks, error = await stuck("data")
-        assert (outcome, error) == ("failed", {"fault": Fault.WATCHDOG.value, "wait": Wait.DATA.value})
+    for wait in (Wait.MAXIMUM, Wait.RESULTS, Wait.DATA):
+        outcome, clocks, error = await stuck(wait.name.lower())
+        want = {"fault": Fault.WATCHDOG.value, "wait": wait.value, "channel": last}
+        assert (outcome, {"channel": 0, **error}) == ("failed", want)
         assert 300 <= clocks < 340
-    else:
+    outcome, clocks, error = await stuck("operand", others="data")
+    assert (outcome, {"channel": 0, **error}) == ("failed", fence), "a fence is named before other waits"
+    if bench.channels > 1:
         assert (await stuck("operand", others=1))[0] == "cancelled"
+        outcome, clocks, error = await stuck("results", others="data")
+        assert (outcome, error) == ("failed", {"fault": Fault.WATCHDOG.value, "wait": Wait.DATA.value}), "the first"
+    cocotb.start_soon(lower_after(500, 300))
+    outcome, clocks, error = await stuck("data", limit=1 << 20)
+    assert outcome == "failed" and error["fault"] == Fault.WATCHDOG.value and 500 <= clocks < 510
     assert (await stuck("data", limit=0))[0] == "cancelled"
     assert (await stuck("data", ready=0))[0] == "cancelled"
     statuses("data")
