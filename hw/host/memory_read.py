@@ -31,6 +31,9 @@ class MemoryRead(Component):
     the last one is still being handed over. A refused burst returns zeros with its response. What is missing of a burst
     when the readers are reset is asked for again.
 
+    A beat waits in a register behind the buffer, so that where the next transfer begins, and whether the beat is done
+    with, is not found in the clock of block RAM's read: a clock of latency, a beat a clock goes on.
+
     A transfer narrower than a beat, or unaligned, carries the whole beat of memory that it begins in: its bytes are
     where they belong, and the others don't matter.
 
@@ -124,19 +127,23 @@ class MemoryRead(Component):
 
     def _hand_over(self, m, beats):
         """Transfers of the bursts whose beats of memory come from *beats*."""
-        axi, burst = self.axi, beats.payload.burst
+        axi, held, valid, done = self.axi, Signal(beats.payload.shape()), Signal(), Signal()
+        burst = held.burst
         count, lane, here = Signal(8), Signal(LANE_BITS), Signal(LANE_BITS)
         following, final = Signal(LANE_BITS + 1), Signal()
         m.d.comb += [
             here.eq(Mux(count == 0, burst.lane, lane)),
             following.eq(next_lane(here, burst.size)),
             final.eq(count == burst.last),
-            axi.rvalid.eq(beats.valid),
-            axi.rdata.eq(beats.payload.data),
+            axi.rvalid.eq(valid),
+            axi.rdata.eq(held.data),
             axi.rid.eq(burst.id),
             axi.rresp.eq(burst.response),
             axi.rlast.eq(final),
-            beats.ready.eq(axi.rready & (final | (following[-1] & (burst.response == Response.OKAY)))),
+            done.eq(axi.rready & (final | (following[-1] & (burst.response == Response.OKAY)))),
+            beats.ready.eq(~valid | done),
         ]
+        with m.If(beats.ready):
+            m.d.sync += [valid.eq(beats.valid), held.eq(beats.payload)]
         with m.If(axi.rvalid & axi.rready):
             m.d.sync += [count.eq(Mux(final, 0, count + 1)), lane.eq(following)]
