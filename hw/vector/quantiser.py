@@ -21,35 +21,46 @@ MOST_BITS = 16
 """Widest mantissa that the shifter covers."""
 
 
-class Rounder(Component):
-    """Mantissa of one element: x / 2^(behind + 25 - bits), rounded and saturated to ``bits`` bits.
+NOTHING = -32
+"""Lift of an element without a mantissa: behind every block by more than the shifter's width."""
 
-    ``behind`` is the block's exponent less the element's; ``narrow`` chooses 8 bits (K and V) instead of ``bits``.
-    Latency 2.
+ELEMENT = StructLayout({"fraction": 23, "sign": 1, "lift": signed(9)})
+"""An element as the banks hold it: ``lift`` is its exponent less the places that its mantissa has below 16 bits."""
+
+
+def element(x, narrow, bits):
+    """The fields of :data:`ELEMENT` of the binary32 *x*, with a mantissa of 8 bits if *narrow*, else of *bits*."""
+    unused = Mux(narrow, MOST_BITS - KV_BITS, MOST_BITS - bits)
+    return Cat(x.fraction, x.sign, Mux(x.exponent == 0, NOTHING, x.exponent - unused)[:9])
+
+
+class Rounder(Component):
+    """Mantissa of one element: x / 2^(block - lift + 9), rounded and saturated to ``bits`` bits.
+
+    ``block`` is the block's exponent; ``narrow`` saturates to 8 bits (K and V) instead of ``bits``. Latency 2.
     """
 
     LATENCY = 2
 
     def __init__(self, bits):
         self._bits = bits
-        super().__init__({"x": In(FLOAT), "block": In(8), "narrow": In(1), "o": Out(signed(bits))})
+        super().__init__({"x": In(ELEMENT), "block": In(8), "narrow": In(1), "o": Out(signed(bits))})
 
     def elaborate(self, platform):
         m = Module()
-        behind, wide, places = Signal(8), Signal(9), Signal(5)
+        places = Signal(10)
         shifted = Signal(24 + MOST_BITS)
         kept, up = Signal(MOST_BITS, reset_less=True), Signal(reset_less=True)
         m.d.comb += [
-            behind.eq(self.block - self.x.exponent),
-            wide.eq(behind + Mux(self.narrow, MOST_BITS - KV_BITS, MOST_BITS - self._bits)),
-            places.eq(Mux(wide > MOST_BITS, MOST_BITS, wide)),
-            # The widest mantissa keeps 15 of 24 bits; at most 16 further places lose none below.
-            shifted.eq(Mux(self.x.exponent == 0, 0, Cat(self.x.fraction, 1) << MOST_BITS) >> places),
+            # The widest mantissa keeps 15 of 24 bits; 16 further places leave none of them, nor one half.
+            places.eq(self.block - self.x.lift),
+            shifted.eq(Cat(self.x.fraction, 1) << MOST_BITS >> places[:4]),
         ]
         rest = 25
+        seen = places[4:] == 0
         m.d.sync += [
-            kept.eq(shifted[rest:]),
-            up.eq(shifted[rest - 1] & (shifted[rest] | (shifted[:rest - 1] != 0))),
+            kept.eq(Mux(seen, shifted[rest:], 0)),
+            up.eq(seen & shifted[rest - 1] & (shifted[rest] | (shifted[:rest - 1] != 0))),
         ]
         narrow = delay(m, self.narrow, 1, "narrow")
         rounded, magnitude = Signal(MOST_BITS), Signal(self._bits - 1)
@@ -114,7 +125,8 @@ class Quantiser(Component):
     """
 
     def __init__(self, config: Config, width=16):
-        if config.lanes > width or BLOCK % width or BLOCK // width + Rounder.LATENCY > BLOCK // config.lanes:
+        rows = BLOCK // width
+        if config.lanes > width or BLOCK % width or rows < 2 or rows + Rounder.LATENCY > BLOCK // config.lanes:
             raise ValueError(f"a quantiser of {width} elements a clock does not keep up with {config.lanes} lanes")
         self._config = config
         self._width = width
@@ -169,18 +181,25 @@ class Quantiser(Component):
             m.d.sync += row.eq(row + 1)
             with m.If(row == rows - 1):
                 m.d.sync += busy.eq(0)
-        narrow = Signal()
-        m.d.comb += narrow.eq((about.kind == NewestKind.KEY) | (about.kind == NewestKind.VALUE))
+        # A row is read the clock before its turn, the first with the block's last group.
+        narrow, narrow_block, ahead = Signal(), Signal(), Signal.like(row)
+        m.d.comb += [
+            narrow.eq((self.kind == NewestKind.KEY) | (self.kind == NewestKind.VALUE)),
+            ahead.eq(Mux(busy, row + 1, 0)),
+        ]
+        with m.If(complete):
+            m.d.sync += narrow_block.eq(narrow)
+        entering = [element(FLOAT(value), narrow, bits) for value in self.i.values]
         converted = []
         for n in range(width):
-            m.submodules[f"bank_{n}"] = bank = Memory(shape=32, depth=rows, init=[])
+            m.submodules[f"bank_{n}"] = bank = Memory(shape=ELEMENT, depth=rows, init=[])
             m.submodules[f"rounder_{n}"] = rounder = Rounder(bits)
             write, read = bank.write_port(), bank.read_port(domain="comb")
             m.d.comb += [
-                write.addr.eq(place // (width // lanes)), write.data.eq(self.i.values[n % lanes]),
+                write.addr.eq(place // (width // lanes)), Cat(write.data).eq(entering[n % lanes]),
                 write.en.eq(self.i.valid & (place % (width // lanes) == n // lanes)),
-                read.addr.eq(row), Cat(rounder.x).eq(read.data),
-                rounder.block.eq(exponent), rounder.narrow.eq(narrow),
+                read.addr.eq(ahead), Cat(rounder.x).eq(delay(m, Cat(read.data), 1, f"element_{n}")),
+                rounder.block.eq(exponent), rounder.narrow.eq(narrow_block),
             ]
             converted.append(rounder.o)
 
