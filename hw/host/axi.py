@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out, Signature
 from hw.config import Config
 from hw.interfaces import BEAT
 
-__all__ = ["AXI_ADDRESS_BITS", "AXI_ID_BITS", "BOUNDARY_BEATS", "LANE_BITS", "Response", "axi4_signature",
-           "burst_beats", "burst_response", "next_lane"]
+__all__ = ["AXI_ADDRESS_BITS", "AXI_ID_BITS", "BOUNDARY_BEATS", "BURST_FIXED", "LANE_BITS", "Response",
+           "axi4_signature", "burst_beats", "burst_response", "next_lane"]
 
 AXI_ADDRESS_BITS = 40
 AXI_ID_BITS = 4
@@ -20,7 +20,8 @@ BOUNDARY_BITS = 12
 LANE_BITS = 5
 """Address bits inside 4 KB, and inside a beat."""
 
-BURST_INCR = 1
+BURST_FIXED, BURST_INCR = 0, 1
+FIXED_TRANSFERS_BITS = 4
 SIZE_BEAT = 5
 
 
@@ -68,13 +69,16 @@ def next_lane(lane, size):
 def burst_response(m, config: Config, address, length, size, burst):
     """Response that a burst deserves by its address phase.
 
-    DECERR outside the memory; SLVERR unless INCR, of transfers of 32 bytes or less, inside 4 KB.
+    DECERR outside the memory; SLVERR unless INCR inside 4 KB or FIXED of 16 transfers or fewer, of transfers of 32
+    bytes or less.
     """
-    response, last = Signal(Response), Signal(BOUNDARY_BITS + 2)
+    response, last, legal = Signal(Response), Signal(BOUNDARY_BITS + 2), Signal()
     m.d.comb += last.eq(aligned(address[:BOUNDARY_BITS], size) + (length << size))
+    m.d.comb += legal.eq(((burst == BURST_INCR) & ~last[BOUNDARY_BITS:].any())
+                         | ((burst == BURST_FIXED) & ~length[FIXED_TRANSFERS_BITS:].any()))
     shift = config.channel_bytes.bit_length() - 1
     with m.If(address[shift:] >= config.channels):
         m.d.comb += response.eq(Response.DECERR)
-    with m.Elif((burst != BURST_INCR) | (size > SIZE_BEAT) | last[BOUNDARY_BITS:].any()):
+    with m.Elif(~legal | (size > SIZE_BEAT)):
         m.d.comb += response.eq(Response.SLVERR)
     return response

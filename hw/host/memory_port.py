@@ -14,11 +14,11 @@ __all__ = ["MemoryPort"]
 
 
 class MemoryPort(Component):
-    """AXI4 slave of 32 bytes: INCR bursts inside 4 KB, narrow and unaligned ones and partial strobes included.
+    """AXI4 slave of 32 bytes: INCR and FIXED bursts; narrow, unaligned and partly strobed ones too.
 
     The channels follow each other in the address map: channel = address div ``channel_bytes``, beat = the rest div 32.
-    Outside the memory the answer is DECERR. FIXED and WRAP bursts are not built: SLVERR, as for a burst across 4 KB or
-    transfers beyond 32 bytes; nothing of a refused burst is written. Nothing hangs.
+    Outside the memory the answer is DECERR. WRAP bursts are not built: SLVERR, as for a burst across 4 KB, FIXED
+    of more than 16 transfers or transfers beyond 32 bytes; nothing of a refused burst is written. Nothing hangs.
 
     Memory has no masked writes: a beat that is written in part is read first, when the channel's writes are in memory
     (:class:`hw.host.memory_write.MemoryWrite`). Whole beats stream.

@@ -10,6 +10,7 @@ from hw.fetch.reader import host_read_signature
 from hw.host.axi import (
     AXI_ID_BITS,
     BOUNDARY_BEATS,
+    BURST_FIXED,
     LANE_BITS,
     Response,
     axi4_signature,
@@ -56,7 +57,8 @@ class MemoryRead(Component):
     def elaborate(self, platform):
         config, axi = self._config, self.axi
         m = Module()
-        burst_layout = StructLayout({"id": AXI_ID_BITS, "response": Response, "size": 3, "lane": LANE_BITS, "last": 8})
+        burst_layout = StructLayout({"id": AXI_ID_BITS, "response": Response, "size": 3, "lane": LANE_BITS, "last": 8,
+                                     "fixed": 1})
         m.submodules.buffer = buffer = BeatFifo(BOUNDARY_BEATS, StructLayout({"data": BEAT, "burst": burst_layout}))
         burst = Signal(burst_layout)
         room = Signal(range(BOUNDARY_BEATS + 1), init=BOUNDARY_BEATS)
@@ -94,7 +96,8 @@ class MemoryRead(Component):
                     burst.last.eq(axi.arlen),
                     channel.eq(axi.araddr[shift:]),
                     beat.eq(axi.araddr[LANE_BITS:shift]),
-                    left.eq(beats),
+                    left.eq(Mux(axi.arburst == BURST_FIXED, 0, beats)),
+                    burst.fixed.eq(axi.arburst == BURST_FIXED),
                 ]
                 with m.If(axi.arvalid):
                     m.next = "REFUSE"
@@ -140,7 +143,7 @@ class MemoryRead(Component):
             axi.rid.eq(burst.id),
             axi.rresp.eq(burst.response),
             axi.rlast.eq(final),
-            done.eq(axi.rready & (final | (following[-1] & (burst.response == Response.OKAY)))),
+            done.eq(axi.rready & (final | (following[-1] & ~burst.fixed & (burst.response == Response.OKAY)))),
             beats.ready.eq(~valid | done),
         ]
         with m.If(beats.ready):

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from hw.config import Config
 from hw.fetch.reader import host_read_signature
 from hw.fork import Queue
-from hw.host.axi import AXI_ID_BITS, LANE_BITS, Response, axi4_signature, burst_response, next_lane
+from hw.host.axi import AXI_ID_BITS, BURST_FIXED, LANE_BITS, Response, axi4_signature, burst_response, next_lane
 from hw.interfaces import BEAT, write_signature
 from hw.isa import ADDRESS_BITS
 
@@ -52,7 +52,7 @@ class MemoryWrite(Component):
         burst = Signal(layout)
         beat = Signal(ADDRESS_BITS, reset_less=True)
         left = Signal(8, reset_less=True)
-        size, lane, following = Signal(3), Signal(LANE_BITS), Signal(LANE_BITS + 1)
+        size, fixed, lane, following = Signal(3), Signal(), Signal(LANE_BITS), Signal(LANE_BITS + 1)
         kept, strobes, ended = Signal(BEAT, reset_less=True), Signal(BEAT // 8), Signal()
         writable, through, ready, next_beat = Signal(), Signal(), Signal(), Signal()
         response = burst_response(m, config, axi.awaddr, axi.awlen, axi.awsize, axi.awburst)
@@ -60,7 +60,7 @@ class MemoryWrite(Component):
         m.d.comb += [
             answers.i.payload.eq(burst),
             following.eq(next_lane(lane, size)),
-            next_beat.eq(following[-1] | (left == 0)),
+            next_beat.eq((following[-1] & ~fixed) | (left == 0)),
             through.eq(writable & axi.wstrb.all() & next_beat & ~strobes.any()),
         ]
         offered, data = Signal(), Signal(BEAT)
@@ -82,6 +82,7 @@ class MemoryWrite(Component):
                     beat.eq(axi.awaddr[LANE_BITS:shift]),
                     lane.eq(axi.awaddr),
                     size.eq(axi.awsize),
+                    fixed.eq(axi.awburst == BURST_FIXED),
                     left.eq(axi.awlen),
                     strobes.eq(0),
                 ]

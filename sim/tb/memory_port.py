@@ -167,7 +167,7 @@ async def refusals(dut):
         (outside, 5, 64, AxiBurstType.INCR, AxiResp.DECERR),
         (outside + 3, 1, 9, AxiBurstType.INCR, AxiResp.DECERR),
         ((1 << 40) - 64, 5, 64, AxiBurstType.INCR, AxiResp.DECERR),
-        (0x2000, 5, 64, AxiBurstType.FIXED, AxiResp.SLVERR),
+        (0x2000, 5, 544, AxiBurstType.FIXED, AxiResp.SLVERR),
         (0x3000, 5, 64, AxiBurstType.WRAP, AxiResp.SLVERR),
         (0x3000, 2, 64, AxiBurstType.WRAP, AxiResp.SLVERR),
     ):
@@ -270,3 +270,34 @@ async def reads_wait_for_other_writes(dut):
             await RisingEdge(dut.clk)
         read = await master.read(n * config.channel_bytes + 3200, 320)
         assert read.data == b"".join(data.to_bytes(32, "little") for data in beats.values())
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def fixed_bursts(dut):
+    """FIXED bursts of 1 to 16 transfers of any size: each overlays the same bytes; reads return them each time."""
+    config, rng, channels, _ = await setup(dut, master=False)
+    sources = [source(bus.from_prefix(dut, "axi_"), dut.clk, dut.rst) for source, bus in (
+        (AxiAWSource, AxiAWBus), (AxiWSource, AxiWBus), (AxiBSink, AxiBBus), (AxiARSource, AxiARBus),
+        (AxiRSink, AxiRBus))]
+    for source in sources:
+        source.set_pause_generator(pauses(rng, bench_args()["stall"]))
+    addresses, words, answers, asks, reads = sources
+    image = bytearray(256)
+    for _ in range(40):
+        address, size, transfers = rng.randrange(256), rng.randrange(6), rng.randint(1, 16)
+        lanes = range(address % 32, (address >> size << size) % 32 + (1 << size))
+        await addresses.send(AxiAWTransaction(awid=2, awaddr=address, awlen=transfers - 1, awsize=size, awburst=0))
+        for n in range(transfers):
+            data, strobe = rng.getrandbits(256), sum(1 << lane for lane in lanes if rng.random() < 0.8)
+            await words.send(AxiWTransaction(wdata=data, wstrb=strobe, wlast=n == transfers - 1))
+            for lane in lanes:
+                if strobe >> lane & 1:
+                    image[address // 32 * 32 + lane] = data >> 8 * lane & 0xFF
+        assert AxiResp((await answers.recv()).bresp) == AxiResp.OKAY
+        assert stored(config, channels, 0, 256) == image
+        await asks.send(AxiARTransaction(arid=3, araddr=address, arlen=transfers - 1, arsize=size, arburst=0))
+        for n in range(transfers):
+            got = await reads.recv()
+            assert (AxiResp(got.rresp), int(got.rlast)) == (AxiResp.OKAY, n == transfers - 1)
+            data = int(got.rdata).to_bytes(32, "little")
+            assert all(data[lane] == image[address // 32 * 32 + lane] for lane in lanes)

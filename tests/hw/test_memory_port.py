@@ -4,7 +4,7 @@ from hw.config import preset
 from hw.host.memory_port import MemoryPort
 from sim.bench import run_bench
 
-TESTS = ["random_traffic", "narrow_and_unaligned", "refusals", "raw_bursts", "readers_that_are_reset",
+TESTS = ["random_traffic", "narrow_and_unaligned", "refusals", "raw_bursts", "fixed_bursts", "readers_that_are_reset",
          "reads_wait_for_other_writes"]
 
 
