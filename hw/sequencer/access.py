@@ -1,12 +1,12 @@
 """Access engine: what the readers fetch."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
 from hw.config import Config
 from hw.interfaces import ReaderRecord
-from hw.isa import PROGRAM_DEPTH, AccessKind, AccessRecord, Format, Index
+from hw.isa import ADDRESS_BITS, PROGRAM_DEPTH, AccessKind, AccessRecord, Format, Index
 from hw.sequencer.control import ACCESS_WORDS, TOKEN_BITS, Fault, RunSettings
 from hw.sequencer.program import ProgramWalker
 from hw.sequencer.steps import StepCounter
@@ -70,7 +70,10 @@ class AccessEngine(Component):
         factor = Signal(24)
         factor_q = Signal(24, reset_less=True)
         product = Signal(len(record.stride) + len(factor), reset_less=True)
-        end = Signal(len(product) + 2)
+        # What is left of the channel behind beats, and behind base and beats; the first beat may be that far from base.
+        behind = Signal(signed(ADDRESS_BITS + 2), reset_less=True)
+        room = Signal(signed(ADDRESS_BITS + 2), reset_less=True)
+        beyond = Signal(reset_less=True)
         outside, unknown = Signal(), Signal()
         payload = self.records.payload
         m.d.comb += [
@@ -83,10 +86,15 @@ class AccessEngine(Component):
             unknown.eq(((record.kind == AccessKind.WEIGHTS) & (record.format.as_value() > Format.Q8_0.value))
                        | (((record.kind == AccessKind.KV_K) | (record.kind == AccessKind.KV_V))
                           & (record.head >= self.kv_heads))),
-            end.eq(record.base + product + record.beats),
-            outside.eq((end > self._config.channel_beats) | (steps.position.slot >= self._config.max_slots)),
+            outside.eq((room < 0) | product[len(room) - 1:].any() | (product[:len(room) - 1] > room[:-1]) | beyond),
         ]
-        m.d.sync += [factor_q.eq(factor), product.eq(record.stride * factor_q)]
+        m.d.sync += [
+            factor_q.eq(factor),
+            product.eq(record.stride * factor_q),
+            behind.eq(self._config.channel_beats - record.beats),
+            room.eq(behind - record.base),
+            beyond.eq(steps.position.slot >= self._config.max_slots),
+        ]
         with m.Switch(record.index):
             with m.Case(Index.LAYER):
                 m.d.comb += factor.eq(walker.layer)
@@ -97,6 +105,7 @@ class AccessEngine(Component):
 
         with m.FSM():
             with m.State("IDLE"):
+                m.d.comb += walker.restart.eq(~self.start)
                 with m.If(self.start):
                     m.d.sync += [token.eq(self.settings.token), known.eq(1)]
                     m.next = "DECODE"
@@ -132,7 +141,7 @@ class AccessEngine(Component):
                 m.next = "DISPATCH"
             with m.State("DISPATCH"):
                 m.d.comb += [self.busy.eq(1), self.records.valid.eq(~outside),
-                             walker.next.eq(~outside & self.records.ready)]
+                             walker.next.eq(self.records.ready)]
                 with m.If(outside):
                     m.d.comb += fault.eq(Fault.ADDRESS)
                 with m.Elif(self.records.ready):

@@ -107,6 +107,7 @@ class ExecuteEngine(Component):
 
         with m.FSM():
             with m.State("IDLE"):
+                m.d.comb += walker.restart.eq(~self.start)
                 with m.If(self.start):
                     m.d.sync += [known.eq(0), self.finished.eq(0)]
                     m.next = "DECODE"

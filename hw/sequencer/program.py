@@ -16,15 +16,18 @@ class ProgramWalker(Component):
 
     ``record`` is the current record, held until one of ``next`` (go on), ``loop`` (go on; a loop of ``count`` layers
     starts behind this record), ``back`` (end of the loop: to its start or on) or ``restart`` (to record 0). The next
-    record is there in the following clock. ``index`` and ``layer`` belong to ``record``. ``skip``: its condition is
-    not met, the engine should only go ``next``.
+    record is there in the following clock, but after ``restart``, which may be held, only in the one after that.
+    ``index`` and ``layer`` belong to ``record``. ``skip``: its condition is not met, the engine should go ``next``.
+
+    ``record`` is in a register and the memory's output is the record behind it; a loop's first record is kept, so that
+    going back takes no longer than going on.
 
     ``fault``, in the clock of one of those inputs: CONDITION when the record's condition is unknown (``skip`` is then
     high), OVERRUN for going on from the last record of the memory, LOOP for a ``loop`` inside a loop or of no layers, a
     ``back`` outside one or a ``restart`` inside one.
 
     Words are written through ``write_valid``, ``write_word`` (counts 32-bit words, ``words`` a record) and
-    ``write_data`` while nothing runs.
+    ``write_data`` while nothing runs, and come into effect with a ``restart`` in a later clock.
     """
 
     def __init__(self, layout, words):
@@ -61,31 +64,42 @@ class ProgramWalker(Component):
             write.en.eq(self.write_valid << lane),
         ]
 
+        word = Signal(self._layout, reset_less=True)
+        first = Signal(self._layout, reset_less=True)  # record of the loop
         start = Signal(range(PROGRAM_DEPTH))
         last = Signal(8)
         inside = Signal()
+        ahead = Signal(self._layout)  # the record behind
         following = Signal(range(PROGRAM_DEPTH))
-        address = Signal(range(PROGRAM_DEPTH))
-        again = Signal()
+        index = Signal(range(PROGRAM_DEPTH))  # of the record in the following clock
+        again, onward = Signal(), Signal()
+        restarted = Signal(init=1)  # the memory's output is record 0
         overrun, misplaced = Signal(), Signal()
         m.d.comb += [
+            ahead.eq(View(self._layout, read.data[:self._layout.size])),
+            self.record.eq(word),
             following.eq(self.index + 1),
+            onward.eq(self.next | self.loop | self.back),
             again.eq(self.back & (self.layer != last)),
-            address.eq(self.index),
-            read.addr.eq(address),
-            self.record.eq(View(self._layout, read.data[:self._layout.size])),
-            overrun.eq((self.next | self.loop | self.back) & (following == 0)),
+            index.eq(self.index),
+            read.addr.eq(index + 1),
+            overrun.eq(onward & (following == 0)),
             misplaced.eq((self.loop & (inside | (self.count == 0))) | (self.back & ~inside) | (self.restart & inside)),
         ]
+        with m.If(again):
+            m.d.comb += index.eq(start)
+        with m.Elif(onward):
+            m.d.comb += index.eq(following)
+        m.d.sync += [self.index.eq(index), restarted.eq(self.restart)]
         with m.If(self.restart):
-            m.d.comb += address.eq(0)
-        with m.Elif(again):
-            m.d.comb += address.eq(start)
-        with m.Elif(self.next | self.loop | self.back):
-            m.d.comb += address.eq(following)
-        m.d.sync += self.index.eq(address)
+            m.d.comb += read.addr.eq(0)
+            m.d.sync += self.index.eq(0)
+        with m.If(again):
+            m.d.sync += word.eq(first)
+        with m.Elif(onward | restarted):
+            m.d.sync += word.eq(ahead)
         with m.If(self.loop):
-            m.d.sync += [start.eq(following), last.eq(self.count - 1), self.layer.eq(0), inside.eq(1)]
+            m.d.sync += [first.eq(ahead), start.eq(following), last.eq(self.count - 1), self.layer.eq(0), inside.eq(1)]
         with m.If(self.back):
             m.d.sync += [self.layer.eq(Mux(again, self.layer + 1, 0)), inside.eq(again)]
 
