@@ -117,10 +117,24 @@ class Lookahead(Component):
             claimed.eq(claimed + one(self.claim, self.claim_pair) - release),
         ]
 
-        self._elaborate_claim(m, entry(claiming), claiming, tail, claimed)
+        chunk = self._elaborate_claimed_chunk(m, entry, accept, claiming, tail)
+        self._elaborate_claim(m, chunk, claiming, tail, claimed)
         self._elaborate_activate(m, entry(activating), activating, claiming)
         self._elaborate_scan(m, accept, accept_pair, queued, claimed)
         return m
+
+    def _elaborate_claimed_chunk(self, m, entry, accept, pointer, tail):
+        """The chunk at the claim pointer, read in the clock before for either way that clock goes."""
+        went = Signal()
+        found = [Signal(self._layout, name=f"claim_{n}") for n in range(2)]
+        for n, chunk in enumerate(found):
+            place = Signal.like(pointer, name=f"claim_place_{n}")
+            m.d.comb += place.eq(pointer + n)
+            m.d.sync += chunk.eq(Mux(accept & (tail == place), self.chunks.payload, entry(place)))
+        m.d.sync += went.eq(self.claim)
+        chunk = Signal(self._layout, name="claim_chunk")
+        m.d.comb += chunk.eq(Mux(went, found[1], found[0]))
+        return chunk
 
     def _elaborate_claim(self, m, chunk, pointer, tail, claimed):
         limit = self._policy.claim_beats

@@ -1,6 +1,6 @@
 """Bank state of a channel: a table of timestamps, one entry a bank pair."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 
@@ -38,6 +38,8 @@ class PairTable(Component):
         self._row_bits = row_bits
         if timing.row_to_row(timing.tppd) > 1:
             raise ValueError(f"tPPD is {timing.tppd} CK; two PRE a controller clock apart are built in")
+        if not 2 <= timing.row_to_column(timing.trcd) < timing.row_to_row(timing.tras) - 1:
+            raise ValueError(f"tRCD is {timing.trcd} CK; it must be 4 CK or more, and 4 CK less than tRAS {timing.tras}")
 
         def update(**extra):
             return Out(Signature({"valid": In(1), "pair": In(3), **extra}))
@@ -78,7 +80,7 @@ class PairTable(Component):
             m.d.comb += elapsed.eq(now - time)
             return ~elapsed[-1]
 
-        opened_at = table("opened_at")
+        opened_done = table("opened_done")
         read_done = table("read_done")
         write_done = table("write_done")
         closed_done = table("closed_done")
@@ -96,7 +98,7 @@ class PairTable(Component):
             with m.If(sweeping):  # wins over no event: none comes that early
                 m.d.comb += [port.addr.eq(sweep), port.data.eq(now), port.en.eq(1)]
 
-        write(opened_at, self.opened.valid, self.opened.pair, now)
+        write(opened_done, self.opened.valid, self.opened.pair, now + t.row_to_row(t.tras) - 1)
         write(rows, self.claimed.valid, self.claimed.pair, self.claimed.row)
         write(read_done, self.accessed.valid & ~self.accessed.write, self.accessed.pair,
               now + t.column_to_row(t.rd_to_pre) - self.accessed.bg)
@@ -117,23 +119,35 @@ class PairTable(Component):
         with m.If(self.closed.valid):
             m.d.sync += self.open.bit_select(self.closed.pair, 1).eq(0)
 
-        # The second bank's ACT-2 is the recorded one, so the first bank may be used one clock before it.
-        age = Signal(bits)
-        m.d.comb += [
-            age.eq(now - look(opened_at, self.column.pair) + ~self.column.bg),
-            self.column.ready.eq(self.open.bit_select(self.column.pair, 1) & (age >= t.row_to_column(t.trcd))),
-        ]
         for name, port in (("prepare", self.prepare), ("refresh", self.refresh)):
-            open_for = Signal(bits, name=f"{name}_open_for")
-            m.d.comb += [
-                open_for.eq(now - look(opened_at, port.pair)),
-                port.can_precharge.eq((open_for >= t.row_to_row(t.tras) - 1)
-                                      & reached(look(read_done, port.pair), f"{name}_read")
-                                      & reached(look(write_done, port.pair), f"{name}_write")),
-            ]
+            m.d.comb += port.can_precharge.eq(reached(look(opened_done, port.pair), f"{name}_opened")
+                                              & reached(look(read_done, port.pair), f"{name}_read")
+                                              & reached(look(write_done, port.pair), f"{name}_write"))
         m.d.comb += [
             self.prepare.row.eq(look(rows, self.prepare.pair)),
             self.activate.ready.eq(reached(look(closed_done, self.activate.pair), "activate")),
             self.refresh.ready.eq(reached(look(closed_done, self.refresh.pair) + 1, "refresh_closed")),
         ]
+        self._elaborate_usable(m)
         return m
+
+    def _elaborate_usable(self, m):
+        """tRCD: a bit for each bank, so that a column's answer takes no subtraction.
+
+        The pair is opened by the second bank's ACT-2; the first bank's is at least a clock earlier.
+        """
+        wait = self._timing.row_to_column(self._timing.trcd)
+        usable = [Signal(PAIRS, name=f"usable_{group}") for group in range(2)]
+        event, pair = self.opened.valid, self.opened.pair
+        for clocks in range(wait):
+            if clocks >= wait - 2:
+                with m.If(event):
+                    m.d.sync += usable[clocks - wait + 2].bit_select(pair, 1).eq(1)
+            if clocks < wait - 1:
+                later = Signal(name=f"opened_{clocks + 1}"), Signal(3, name=f"opened_pair_{clocks + 1}")
+                m.d.sync += [later[0].eq(event), later[1].eq(pair)]
+                event, pair = later
+        with m.If(self.closed.valid):
+            m.d.sync += [bits.bit_select(self.closed.pair, 1).eq(0) for bits in usable]
+        m.d.comb += self.column.ready.eq(Mux(self.column.bg, *(bits.bit_select(self.column.pair, 1)
+                                                               for bits in reversed(usable))))

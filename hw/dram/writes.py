@@ -71,9 +71,8 @@ class WriteQueue(Component):
         ]
         m.d.sync += tail.eq(tail + accept)
 
-        next_address = addresses.read_port(domain="comb")
-        m.d.comb += [next_address.addr.eq(issued), self.low.eq(next_address.data)]
         m.d.sync += issued.eq(issued + self.issued)
+        self._elaborate_low(m, addresses, issued)
         self._elaborate_data(m, data, sent)
 
         level = Signal(index + 1)
@@ -97,6 +96,20 @@ class WriteQueue(Component):
             m.d.sync += [self.draining.eq(1), fair.eq(0), end.eq(tail)]
         self._elaborate_chunks(m, addresses, scanned, end)
         return m
+
+    def _elaborate_low(self, m, addresses, issued):
+        """Address of the beat at ``issued``, read in the clock before for either way that clock goes.
+
+        A beat is issued three clocks after it was taken in at the earliest, so it is in the memory by then.
+        """
+        went = Signal()
+        lows = [Signal(7, name=f"low_{n}") for n in range(2)]
+        for n, low in enumerate(lows):
+            read = addresses.read_port(domain="comb")
+            m.d.comb += read.addr.eq(issued + n)
+            m.d.sync += low.eq(read.data)
+        m.d.sync += went.eq(self.issued)
+        m.d.comb += self.low.eq(Mux(went, lows[1], lows[0]))
 
     def _elaborate_data(self, m, data, sent):
         """Read a beat's data when it is due; only a bit is delayed."""

@@ -245,18 +245,24 @@ class TimingProof(Component):
         act2, pre, ref = monitor.act2, monitor.pre, monitor.ref
         read, write = t.column_to_row(t.rd_to_pre), t.column_to_row(t.wr_to_pre)
         read_left, write_left, closed_left = ahead("read_done"), ahead("write_done"), ahead("closed_done")
-        opened_left = ahead("opened_at")
+        opened_left = ahead("opened_done")
         rp, rfc, ras = t.row_to_row(t.trppb), t.row_to_row(t.trfcpb), t.row_to_row(t.tras)
+        rcd = t.row_to_column(t.trcd)
 
         def older(second, age):
             """The first bank's event came before the second's."""
             return ~second.known | (second.value > age.value)
 
-        self._ages("tRCD", *act2)
+        self._ages("open", *act2)
         self._invariant(
-            "tRCD", "opened_at",
-            [~act2[1].known, opened_left == -act2[1].value],
+            "open", "opened",
+            [~act2[1].known, opened_left == ras - 1 - act2[1].value],
             [~is_open, older(act2[0], act2[1])],
+            [~closing, ~act2[1].soon(2 * ras)],
+            # Events on their way are those of the pair that is open, of their age, and what comes after them is usable.
+            *[[~self._opening(age), is_open & (act2[1].value == age)] for age in range(1, rcd)],
+            *[[~usable, is_open & (~act2[1].known | (act2[1].value >= rcd - 1 + group))]
+              for group, usable in enumerate(self._usable())],
         )
         for lemma, name, left, clocks, ages in (("RD to PRE", "read_done", read_left, read, monitor.rd_bank),
                                                 ("WR to PRE", "write_done", write_left, write, monitor.wr_bank)):
@@ -269,7 +275,6 @@ class TimingProof(Component):
         self._ages("tRP", *pre)
         self._ages("tRFC", ref)
         longest = max(rp, rfc)
-        self._invariant("tRAS", "closing_after_tras", [~closing, ~act2[1].soon(2 * ras)])
         self._invariant(
             "tRP", "closed_done",
             [~pre[1].known, (closed_left + pre[1].value >= rp - 1) & (closed_left <= longest)],
@@ -283,6 +288,15 @@ class TimingProof(Component):
             [~ref.known, (closed_left + ref.value >= rfc) & (closed_left <= longest)],
             [~(is_open | activating), ~ref.known, ref.value >= rfc],
         )
+
+    def _opening(self, age):
+        """The pair was opened *age* clocks ago and its bits are not all set."""
+        table = self._parts["pairs"]
+        return table[f"opened_{age}"] & (table[f"opened_pair_{age}"] == self._pair)
+
+    def _usable(self):
+        """The pair's bits by BG1: its bank takes columns."""
+        return [self._parts["pairs"][f"usable_{group}"].bit_select(self._pair, 1) for group in range(2)]
 
     def _columns(self):
         columns, monitor = self._parts["columns"], self._monitor
@@ -306,6 +320,8 @@ class TimingProof(Component):
         self._m.d.comb += [filled.eq(tail - head), claimed.eq(claiming - head), activated.eq(activating - head)]
         self._invariant("pointers", "pointers", [filled <= depth], [claimed <= filled], [activated <= claimed])
         queue = ahead.rows("queue")
+        self._invariant("pointers", "claim_chunk",
+                        [claiming == tail, ahead["claim_chunk"] == queue[claiming[:index]]])
         used = []  # of each place in the queue: is claimed, pair
         for place in range(depth):
             after = Signal(index, name=f"after_head{place}")
