@@ -71,7 +71,11 @@ class Residual(Component):
 
         _, reading = counter(self.i.valid, self.i.last, "reading")
         summed = delay_valid(m, self.i.valid, Adder.LATENCY, "summed")
-        index, following = counter(summed, self.x.last, "index")
+        index, _ = counter(summed, self.x.last, "index")
+        # The weights go through a register ahead of the multipliers: their counter runs a clock before the sums.
+        ahead = Adder.LATENCY - 1
+        soon, following = counter(delay_valid(m, self.i.valid, ahead, "soon_valid"),
+                                  delay_valid(m, self.i.valid & self.i.last, ahead, "soon_last"), "soon")
         beat = Signal(range(rows))
         m.d.comb += [
             old.addr.eq(reading), old.en.eq(1),
@@ -85,7 +89,7 @@ class Residual(Component):
             self.o.last.eq(delay_valid(m, self.x.valid & self.x.last, Multiplier.LATENCY, "o_last")),
         ]
         g = Signal(ArrayLayout(32, lanes))
-        m.d.comb += g.eq(weight.data[index[:part]])
+        m.d.sync += g.eq(weight.data[soon[:part]])
         errors = Signal(2 * lanes)
         for n in range(lanes):
             m.submodules[f"add_{n}"] = add = Adder()
