@@ -39,7 +39,7 @@ class PairTable(Component):
         if timing.row_to_row(timing.tppd) > 1:
             raise ValueError(f"tPPD is {timing.tppd} CK; two PRE a controller clock apart are built in")
         if not 2 <= timing.row_to_column(timing.trcd) < timing.row_to_row(timing.tras) - 1:
-            raise ValueError(f"tRCD is {timing.trcd} CK; it must be 4 CK or more, and 4 CK less than tRAS {timing.tras}")
+            raise ValueError(f"tRCD is {timing.trcd} CK; it must be 4 CK or more and end before tRAS {timing.tras}")
 
         def update(**extra):
             return Out(Signature({"valid": In(1), "pair": In(3), **extra}))
